@@ -368,16 +368,16 @@ fn ask_as_stranger(socket: &Path) -> std::io::Result<(u16, String)> {
     let stranger = forebay_rt::thread::spawn("stranger", move || {
         let user = Uid::from_raw(65_534);
         // Of this thread alone: the process stays what it is.
-        set_thread_res_uid(user, user, user).unwrap();
+        set_thread_res_uid(user, user, user).expect("the test set it up");
         let answered = UnixStream::connect(&socket).map(|mut stream| {
             // The server may have disconnected it meanwhile.
             let _ = stream.write_all(b"GET /state HTTP/1.1\r\n\r\n");
             reply(&mut stream)
         });
-        answer.send(answered).unwrap();
+        answer.send(answered).expect("the test set it up");
     });
-    stranger.unwrap().join();
-    answers.recv().unwrap()
+    stranger.expect("the test set it up").join();
+    answers.recv().expect("the test set it up")
 }
 
 #[test]

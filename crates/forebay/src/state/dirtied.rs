@@ -85,7 +85,7 @@ impl Row {
 #[derive(Debug)]
 struct Rows {
     /// In the order of their keys.
-    rows: Vec<Row>,
+    all: Vec<Row>,
     most: usize,
     others: Row,
 }
@@ -98,7 +98,7 @@ impl Dirtied {
     /// Room for `most` callers, at least one.
     pub(crate) fn with_rows(most: usize) -> Dirtied {
         Dirtied(Mutex::new(Rows {
-            rows: Vec::with_capacity(most),
+            all: Vec::with_capacity(most),
             most: most.max(1),
             others: Row::new(OTHERS),
         }))
@@ -113,8 +113,8 @@ impl Dirtied {
     /// no row any more.
     pub(crate) fn pages(&self, now: Instant, minutes: Option<u64>) -> Vec<(DirtierKey, u64)> {
         let window = minutes.map(|minutes| Window::of(now, minutes));
-        let all = lock(&self.0);
-        let rows = all.rows.iter().chain([&all.others]);
+        let rows = lock(&self.0);
+        let rows = rows.all.iter().chain([&rows.others]);
         rows.map(|row| (row.key, row.pages(window)))
             .filter(|(_, pages)| *pages > 0)
             .collect()
@@ -126,23 +126,23 @@ impl Rows {
     /// in the oldest minute makes room; of several, the one that dirtied least in it.
     fn row(&mut self, key: DirtierKey) -> &mut Row {
         let place = |rows: &[Row]| rows.binary_search_by_key(&key, |row| row.key);
-        let mut found = place(&self.rows);
-        if found.is_err() && self.rows.len() == self.most {
+        let mut found = place(&self.all);
+        if found.is_err() && self.all.len() == self.most {
             self.fold_oldest();
-            found = place(&self.rows);
+            found = place(&self.all);
         }
         if let Err(at) = found {
-            self.rows.insert(at, Row::new(key));
+            self.all.insert(at, Row::new(key));
         }
         let (Ok(at) | Err(at)) = found;
-        &mut self.rows[at]
+        &mut self.all[at]
     }
 
     fn fold_oldest(&mut self) {
-        let rows = self.rows.iter().enumerate();
+        let rows = self.all.iter().enumerate();
         let oldest = rows.min_by_key(|(_, row)| row.freshness());
         if let Some((at, _)) = oldest {
-            let row = self.rows.remove(at);
+            let row = self.all.remove(at);
             self.others.add(row);
         }
     }

@@ -476,25 +476,31 @@ fn invariant_p1_one_call_of_a_writer_pauses_and_p2_all_others_go_on_after_it() {
 /// looks for the cause of the first.
 #[test]
 fn invariant_p3_a_call_that_waits_along_has_the_cause_of_the_pause_that_it_found() {
-    explore(|| {
+    // How often it waited along: in some orders there is nothing to wait for.
+    let waited = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counted = waited.clone();
+    explore(move || {
         let writer = writer();
-        let pauses = writer.clone();
-        let pauses = thread::spawn(move || {
-            assert!(pauses.pay(Cause::OwnRate), "nobody else takes the turn");
-            assert!(pauses.pay(Cause::OthersDirty), "nobody else takes the turn");
-        });
-        if let Some(number) = writer.turn.under_way() {
+        let (along, counted) = (writer.clone(), counted.clone());
+        let along = thread::spawn(move || {
+            let Some(number) = along.turn.under_way() else {
+                return;
+            };
             // Like a wait that takes too long: nothing may be decided yet.
-            let early = writer.turn.cause_of(number);
-            while let Some(listener) = writer.turn.listen(number) {
+            let early = along.turn.cause_of(number);
+            while let Some(listener) = along.turn.listen(number) {
                 block_on(listener);
+                counted.fetch_add(1, Ordering::Relaxed);
             }
-            let cause = writer.cause_in(number);
+            let cause = along.cause_in(number);
             assert!(early.is_none_or(|early| early == cause), "{early:?}");
-            assert_eq!(writer.turn.cause_of(number), Some(cause));
-        }
-        pauses.join().unwrap();
+            assert_eq!(along.turn.cause_of(number), Some(cause));
+        });
+        assert!(writer.pay(Cause::OwnRate), "nobody else takes the turn");
+        assert!(writer.pay(Cause::OthersDirty), "nobody else takes the turn");
+        along.join().unwrap();
     });
+    assert!(waited.load(Ordering::Relaxed) > 0, "no order had it wait");
 }
 
 #[test]
