@@ -1,10 +1,10 @@
 //! The plan: everything that a seed decides, before anything runs.
 
 use super::fault::{Effect, Fault};
+use super::later;
 use super::scatter::OBJECTS_LIMIT;
 use super::store::Pace;
 use super::table::OTHERS;
-use super::units;
 use forebay::SyncError;
 use forebay::policy::{KswapdBalance, KswapdSleep};
 use forebay::settings::{BackingSettings, DirtyKnobs, NodeSettings};
@@ -56,18 +56,6 @@ pub enum Part {
     /// A handle with several calls at a time.
     Crowd,
 }
-
-/// Parts that only later seeds draw. Earlier ones stay what they were.
-fn later_parts(seed: u64, root: &Prng) -> impl Iterator<Item = Part> {
-    let parts = [(Part::Turns, "turns"), (Part::Crowd, "crowd")].into_iter();
-    let is_drawn = move |name: &str| seed >= LATER_FROM && root.child(name).chance(1, 2);
-    parts
-        .filter(move |&(_, name)| is_drawn(name))
-        .map(|(part, _)| part)
-}
-
-/// The first seed whose run may turn knobs, or make several calls of one handle at a time.
-const LATER_FROM: u64 = 1_000_000;
 
 impl Part {
     /// Every part, in the order in which to leave them out.
@@ -162,7 +150,7 @@ impl Plan {
         let mut stores: Vec<StorePlan> = (0..store_count)
             .map(|_| StorePlan::draw(&mut of_stores, crashes))
             .collect();
-        units::draw(seed, &root, &mut settings.policy, &mut stores);
+        later::draw(seed, &root, &mut settings.policy, &mut stores);
         let frames = settings.memory_bytes / PAGE_BYTES as u64;
         let anonymous_pages = 16 + chance.below(frames);
         let swap_pages = if chance.chance(1, 3) {
@@ -203,7 +191,7 @@ impl Plan {
         if root.child("memory").chance(1, 4) {
             plan.parts.insert(Part::Memory);
         }
-        plan.parts.extend(later_parts(seed, &root));
+        plan.parts.extend(later::parts(seed, &root));
         let mut of_table = root.child("table");
         if of_table.chance(1, 6) && !plan.has(Part::Scatter) {
             plan.parts.insert(Part::Table);
