@@ -3,10 +3,16 @@
 
 #[path = "serve_nbd/client.rs"]
 mod client;
+#[path = "mount_model/mounted.rs"]
+mod mounted;
 #[path = "serve_nbd/server.rs"]
 mod server;
 
 use client::Client;
+use mounted::{Mounted, is_left_out};
+use rustix::fs::{AtFlags, Mode};
+use rustix::process::{Uid, geteuid};
+use rustix::thread::set_thread_res_uid;
 use serde_json::{Value, json};
 use server::Served;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +22,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::sync_channel;
 
 /// A server of two images with a control socket.
 struct Controlled {
@@ -50,21 +57,15 @@ impl Controlled {
     }
 
     fn ask(&self, request: &str) -> (u16, String) {
-        let mut stream = UnixStream::connect(&self.socket).expect("the test set it up");
-        stream
-            .write_all(request.as_bytes())
-            .expect("the test set it up");
-        reply(&mut stream)
+        ask(&self.socket, request)
     }
 
     fn get(&self, target: &str) -> (u16, String) {
-        self.ask(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"))
+        get(&self.socket, target)
     }
 
     fn json(&self, target: &str) -> Value {
-        let (status, body) = self.get(target);
-        assert_eq!(status, 200, "{body}");
-        serde_json::from_str(&body).expect("the test set it up")
+        json_at(&self.socket, target)
     }
 
     fn set(&self, knobs: &str) -> (u16, Value) {
@@ -87,6 +88,24 @@ impl Controlled {
             .output()
             .expect("the test set it up")
     }
+}
+
+fn ask(socket: &Path, request: &str) -> (u16, String) {
+    let mut stream = UnixStream::connect(socket).expect("the test set it up");
+    stream
+        .write_all(request.as_bytes())
+        .expect("the test set it up");
+    reply(&mut stream)
+}
+
+fn get(socket: &Path, target: &str) -> (u16, String) {
+    ask(socket, &format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"))
+}
+
+fn json_at(socket: &Path, target: &str) -> Value {
+    let (status, body) = get(socket, target);
+    assert_eq!(status, 200, "{body}");
+    serde_json::from_str(&body).expect("the test set it up")
 }
 
 fn write(socket: &Path, export: &str, mib: u64) {
@@ -120,6 +139,13 @@ fn reply(stream: &mut impl Read) -> (u16, String) {
     )
 }
 
+/// The caller of `state` with this name.
+fn caller<'s>(state: &'s Value, name: &str) -> &'s Value {
+    let callers = state["callers"].as_array().expect("a list");
+    let found = callers.iter().find(|it| it["caller"]["name"] == name);
+    found.expect("it waited or wrote")
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -138,7 +164,10 @@ fn each_request_is_answered_and_the_socket_is_for_its_user_alone() {
     let state = server.json("/state");
     assert_eq!(state["settings"]["swappiness"], 60);
     assert_eq!(state["stores"].as_array().unwrap().len(), 1);
-    assert!(state["counters"]["nr_dirtied"].as_u64().unwrap() > 0);
+    let nr_dirtied = state["counters"]["nr_dirtied"].as_u64().unwrap();
+    // The client has gone, so all that it dirtied is noted.
+    let heavy = caller(&state, "heavy.img");
+    assert_eq!(heavy["dirtied_bytes"].as_u64(), Some(nr_dirtied * 4096));
     let waits = state["waits"].as_array().unwrap();
     assert!(
         waits
@@ -333,6 +362,44 @@ fn a_listener_that_is_too_slow_learns_how_many_events_it_lost() {
     assert!(lost["events"].as_u64().unwrap() > 0);
 }
 
+/// What a user who is neither the server's nor root finds at `socket`.
+fn ask_as_stranger(socket: &Path) -> std::io::Result<(u16, String)> {
+    let (socket, (answer, answers)) = (socket.to_owned(), sync_channel(1));
+    let stranger = forebay_rt::thread::spawn("stranger", move || {
+        let user = Uid::from_raw(65_534);
+        // Of this thread alone: the process stays what it is.
+        set_thread_res_uid(user, user, user).expect("the test set it up");
+        let answered = UnixStream::connect(&socket).map(|mut stream| {
+            // The server may have disconnected it meanwhile.
+            let _ = stream.write_all(b"GET /state HTTP/1.1\r\n\r\n");
+            reply(&mut stream)
+        });
+        answer.send(answered).expect("the test set it up");
+    });
+    stranger.expect("the test set it up").join();
+    answers.recv().expect("the test set it up")
+}
+
+#[test]
+fn a_stranger_is_not_let_in_even_if_the_socket_is_open_to_all() {
+    if !geteuid().is_root() {
+        let line = "test a_stranger_is_not_let_in ... ignored, only root can be somebody else\n";
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
+        return;
+    }
+    let server = Controlled::start(&[]);
+    let open = |path: &Path| {
+        let mode = Mode::from_raw_mode(0o777);
+        rustix::fs::chmodat(rustix::fs::CWD, path, mode, AtFlags::empty()).unwrap();
+    };
+    open(server.folder.path());
+    let refused = ask_as_stranger(&server.socket).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+    open(&server.socket);
+    assert_eq!(ask_as_stranger(&server.socket).unwrap(), (0, String::new()));
+    assert_eq!(server.get("/state").0, 200);
+}
+
 #[test]
 fn requests_over_64_kib_are_refused_without_being_read_to_their_end() {
     let server = Controlled::start(&[]);
@@ -523,6 +590,52 @@ fn metrics_have_the_sums_of_the_ledger() {
         let line = format!("forebay_wait_seconds_sum{{cause=\"{cause}\"}} {seconds}\n");
         assert!(metrics.contains(&line), "{line} is missing in\n{metrics}");
     }
+}
+
+#[test]
+fn a_mount_takes_its_settings_from_a_file() {
+    if is_left_out("a_mount_takes_its_settings_from_a_file") {
+        return;
+    }
+    let folder = Mounted::folders();
+    let path = |name: &str| folder.path().join(name);
+    // The section of the block server is checked, and changes nothing here.
+    let settings = format!(
+        "memory = '32M'\ncontrol = '{}'\nswappiness = 10\nread_only = true\n\
+         [store.0]\nmax_ratio = 50\n\
+         [mount]\nsource = '{}'\nmount_point = '{}'\nforeground = true\n\
+         [nbd]\nsocket = 's'\n",
+        path("c").display(),
+        path("source").display(),
+        path("mount").display(),
+    );
+    let (control, file) = (path("c"), path("f.toml"));
+    std::fs::write(&file, settings).unwrap();
+    let mut call = forebay(&["mount", "--config"]);
+    call.arg(&file).arg("--read-only=false");
+    let mut mounted = Mounted::started(folder, call);
+    let state = json_at(&control, "/state");
+    assert_eq!(state["settings"]["swappiness"], 10);
+    assert_eq!(state["settings"]["store.0.max_ratio"], 50);
+    assert_eq!(state["times_tuned"], 0);
+    assert!(state["memory"]["memory_bytes"].as_u64().unwrap() < 32 << 20);
+    // The flag wins over the file.
+    std::fs::write(mounted.path("log"), [7; 8192]).unwrap();
+    let state = json_at(&control, "/state");
+    let log = caller(&state, "log");
+    assert_eq!(log["caller"]["kind"], "process");
+    assert!(log["dirtied_bytes"].as_u64().unwrap() >= 8192, "{log}");
+    mounted.end();
+    assert_eq!(std::fs::read(mounted.behind("log")).unwrap(), [7; 8192]);
+    std::fs::write(&file, "\n[mount]\nsource = '/a'\nforegruond = true\n").unwrap();
+    let refused = forebay(&["mount", "--memory", "32M", "--config"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let told = text(&refused.stderr);
+    assert!(told.contains("f.toml:4: unknown key"), "{told}");
+    assert!(told.contains("mount.foreground"), "{told}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::state::swap_ahead::SwapAhead;
 use crate::state::vectors::IoVectors;
 use crate::state::waits::CallOf;
 use crate::statistics::Statistics;
-use crate::why::{Cause, WaitRow, Why};
+use crate::why::{Cause, DirtiedRow, WaitRow, Why};
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, atomic::AtomicU64};
 use forebay_base::units::{byte_of, pages_for};
@@ -306,6 +306,27 @@ impl Cache {
     /// How long each caller waited for each store and cause, in the same window.
     pub fn wait_rows(&self, last: Option<Span>) -> Vec<WaitRow> {
         self.engine.wait_rows(last)
+    }
+
+    /// How many pages each caller made dirty in each store, in the same window.
+    ///
+    /// ```
+    /// # forebay_rt::block_on(async {
+    /// # use forebay::{Cache, Caller, Settings};
+    /// # use forebay_store::{MemoryStore, ObjectId};
+    /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+    /// # let store = cache.attach(std::sync::Arc::new(MemoryStore::new()))?;
+    /// let log = cache.open_for(&store, ObjectId(1), 0, &Caller::named("log"))?;
+    /// log.write_at(&[7; 8192], 0).await?;
+    /// // It is dirty already, or being written: most often this counts nothing.
+    /// log.write_at(&[8; 100], 0).await?;
+    /// drop(log);
+    /// assert!(cache.dirtied_rows(None)[0].pages >= 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn dirtied_rows(&self, last: Option<Span>) -> Vec<DirtiedRow> {
+        self.engine.dirtied_rows(last)
     }
 
     /// How long calls waited and stores took, counted by length.

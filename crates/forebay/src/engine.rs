@@ -14,6 +14,7 @@ use crate::settings::{Parts, Settings};
 use crate::state::arena::Arena;
 use crate::state::backing::Backing;
 use crate::state::congestion::Congestion;
+use crate::state::dirtied::Dirtied;
 use crate::state::dirty_index::BlockSlab;
 use crate::state::frame::FrameTable;
 use crate::state::global::GlobalDirty;
@@ -48,6 +49,7 @@ pub(crate) struct Engine {
     pub(crate) rt: Rt,
     pub(crate) records: Records,
     pub(crate) ledger: Ledger,
+    pub(crate) dirtied: Dirtied,
     pub(crate) times: WaitTimes,
     pub(crate) heaviest: Heaviest,
     pub(crate) memory: Memory,
@@ -107,6 +109,7 @@ impl Engine {
             rt: parts.rt,
             records,
             ledger: Ledger::with_room(budget.ledger_room()),
+            dirtied: Dirtied::with_rows(budget.ledger_room().rows),
             times: WaitTimes::default(),
             heaviest: Heaviest::default(),
             knobs: Knobs::new(&KnobValues::of(&settings)),

@@ -78,7 +78,8 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.engine.dirtier_gone(&self.dirtier);
+        let engine = &self.engine;
+        engine.dirtier_gone(self.caller, &self.backing, &self.dirtier);
         let is_last = self.engine.objects.let_go(&self.object);
         // This happens in one call only. If two tasks dropped the pages of the same memory, the
         // second would drop those of the object that gets its number after the first.

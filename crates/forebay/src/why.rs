@@ -24,6 +24,18 @@ pub struct WaitRow {
     pub longest: Span,
 }
 
+/// How many pages a caller made dirty in one store. A write to a page that is dirty already does
+/// not count, nor do a few pages that an open handle has dirtied since it was last checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirtiedRow {
+    /// The caller that wrote.
+    pub caller: CallerKey,
+    /// The store whose pages these are. None for callers that had to make room for others.
+    pub bdi: Option<usize>,
+    /// Pages of 4 KiB.
+    pub pages: u64,
+}
+
 /// One caller and one store: how long it waited, for what, and who is to blame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhyLine {
@@ -35,6 +47,8 @@ pub struct WhyLine {
     pub waited: Span,
     /// Its waits by cause, the longest first.
     pub rows: Vec<WaitRow>,
+    /// Pages that it made dirty in that store in the same time.
+    pub dirtied_pages: u64,
     /// Who or what is to blame.
     pub verdict: Verdict,
     /// The other caller that is to blame, if the verdict accuses one.
@@ -97,6 +111,7 @@ impl fmt::Display for WhyLine {
             )?;
         }
         writeln!(f)?;
+        self.fmt_dirtied(f)?;
         if let Some(bdi) = self.bdi {
             self.fmt_store(f, bdi)?;
         }
@@ -116,6 +131,17 @@ impl WhyLine {
             (None, Some(bdi)) if first == Suspect::Store => format!("slow store {bdi}"),
             (None, _) => first.name().to_owned(),
         }
+    }
+
+    fn fmt_dirtied(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let elapsed_us = u128::from(self.inputs.elapsed_us.max(1));
+        let bytes = byte_of(self.dirtied_pages);
+        let per_s = u128::from(bytes) * 1_000_000 / elapsed_us;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let rate = show_bytes(u64::try_from(per_s).unwrap_or(u64::MAX));
+        writeln!(f, "   it made {} dirty, {rate} a second", show_bytes(bytes))
     }
 
     fn fmt_store(&self, f: &mut fmt::Formatter<'_>, bdi: usize) -> fmt::Result {

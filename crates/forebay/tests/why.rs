@@ -241,6 +241,49 @@ fn a_heavy_writer_is_named_first_and_is_the_culprit_of_a_light_one() {
 }
 
 #[test]
+fn what_each_caller_makes_dirty_is_counted_once() {
+    simulate(16, async |rt| {
+        let bench = paced(rt.clone(), 32, 5_000);
+        let second = bench.cache.attach(medium(rt.clone(), 5_000));
+        let second = second.expect("a store is attached");
+        let pages = |of: &Bench| -> BTreeMap<(String, Option<usize>), u64> {
+            let rows = of.cache.dirtied_rows(None).into_iter();
+            rows.map(|row| {
+                (
+                    (of.cache.caller(row.caller).to_string(), row.bdi),
+                    row.pages,
+                )
+            })
+            .collect()
+        };
+        let log = open_for(&bench, &bench.store, 1, "log");
+        for page in 0..1_000 {
+            let at = page * PAGE as u64;
+            log.write_at(&page_of(1), at).await.expect("it is well");
+        }
+        let other = open_for(&bench, &second, 1, "backup");
+        let bytes = vec![1; 300 * PAGE];
+        other.write_at(&bytes, 0).await.expect("it is well");
+        // Dirty already, unless the flusher was faster; then the counter knows too.
+        other.write_at(&bytes, 0).await.expect("it is well");
+        drop((log, other));
+        let stores = bench.cache.statistics().backings;
+        let of = |name: &str, bdi: usize| ((name.to_owned(), Some(bdi)), stores[bdi].dirtied);
+        let found = pages(&bench);
+        assert_eq!(found, BTreeMap::from([of("log", 0), of("backup", 1)]));
+        assert_eq!(stores[0].dirtied, 1_000);
+        let all: u64 = found.values().sum();
+        assert_eq!(all, bench.count(Counter::NrDirtied));
+        let why = bench.cache.why(None);
+        for line in &why.lines {
+            let key = (line.caller.to_string(), line.bdi);
+            assert_eq!(line.dirtied_pages, found[&key], "{line}");
+            assert!(line.to_string().contains("it made "), "{line}");
+        }
+    });
+}
+
+#[test]
 fn the_writer_of_a_slow_store_is_named_before_that_of_a_fast_one() {
     simulate(3, async |rt| {
         let bench = paced(rt.clone(), 64, 500);

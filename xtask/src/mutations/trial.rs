@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Each mutation has to be noticed by a seed below this.
+/// Each mutation has to be noticed by one of this many seeds.
 const SEEDS: u64 = 2_000;
 
 /// A copy of the tree, the folder in which it is built, and the swarm without mutations.
@@ -68,7 +68,8 @@ impl Workshop {
         if !is_built? {
             return Ok(Verdict::NotBuilt);
         }
-        let verdict = run(&self.built(), 0, SEEDS)?;
+        let first = mutation.first_seed;
+        let verdict = run(&self.built(), first, first + SEEDS)?;
         if let Verdict::Caught { seed, .. } = verdict
             && run(&self.clean, seed, seed + 1)? != Verdict::Missed
         {

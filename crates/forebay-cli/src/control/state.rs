@@ -83,7 +83,7 @@ pub(crate) struct StoreWords {
     pub(crate) silent_us: u64,
 }
 
-/// A caller that waited or has dirty pages.
+/// A caller that waited or wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CallerSums {
     pub(crate) caller: CallerWords,
@@ -94,6 +94,8 @@ pub(crate) struct CallerSums {
     pub(crate) cause: String,
     /// Estimate of its part of the dirty pages.
     pub(crate) dirty_bytes: u64,
+    /// What it made dirty since the start.
+    pub(crate) dirtied_bytes: u64,
 }
 
 impl State {
@@ -188,11 +190,12 @@ fn store_of(store: &BackingStatistics) -> StoreWords {
     }
 }
 
-/// Sums of the ledger by caller, with the dirty bytes of each. The longest wait comes first.
+/// Sums of the ledger by caller, with the dirty bytes of each, and what it made dirty. The longest
+/// wait comes first.
 fn callers(cache: &Cache, waits: &[WaitWords]) -> Vec<CallerSums> {
-    let mut sums: BTreeMap<&CallerWords, (CallerSums, u64)> = BTreeMap::new();
+    let mut sums: BTreeMap<CallerWords, (CallerSums, u64)> = BTreeMap::new();
     for wait in waits {
-        let (sum, longest_cause_us) = sums.entry(&wait.caller).or_default();
+        let (sum, longest_cause_us) = sums.entry(wait.caller.clone()).or_default();
         sum.waits += wait.calls;
         sum.waited_us += wait.waited_us;
         sum.longest_us = sum.longest_us.max(wait.longest_us);
@@ -201,19 +204,19 @@ fn callers(cache: &Cache, waits: &[WaitWords]) -> Vec<CallerSums> {
             sum.cause.clone_from(&wait.cause);
         }
     }
-    let heaviest = cache.heaviest_callers();
-    let heaviest: Vec<_> = heaviest
-        .iter()
-        .map(|(caller, pages)| (CallerWords::from(caller), byte_of(*pages)))
-        .collect();
-    for (caller, dirty_bytes) in &heaviest {
-        sums.entry(caller).or_default().0.dirty_bytes = *dirty_bytes;
+    for (caller, pages) in &cache.heaviest_callers() {
+        let sum = sums.entry(CallerWords::from(caller)).or_default();
+        sum.0.dirty_bytes = byte_of(*pages);
     }
-    let named = sums.into_iter().map(|(caller, (sum, _))| CallerSums {
-        caller: caller.clone(),
-        ..sum
-    });
+    for row in cache.dirtied_rows(None) {
+        let caller = CallerWords::from(&cache.caller(row.caller));
+        sums.entry(caller).or_default().0.dirtied_bytes += byte_of(row.pages);
+    }
+    let named = sums
+        .into_iter()
+        .map(|(caller, (sum, _))| CallerSums { caller, ..sum });
     let mut named: Vec<CallerSums> = named.collect();
-    named.sort_by_key(|sum| std::cmp::Reverse((sum.waited_us, sum.dirty_bytes)));
+    let weight = |sum: &CallerSums| (sum.waited_us, sum.dirty_bytes, sum.dirtied_bytes);
+    named.sort_by_key(|sum| std::cmp::Reverse(weight(sum)));
     named
 }

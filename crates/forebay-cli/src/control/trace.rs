@@ -41,11 +41,8 @@ pub(crate) fn trace(stalls: &Stalls) -> Value {
         let next = threads.len() + 1;
         let thread = *threads.entry((process, name, lane)).or_insert(next);
         events.push(wait(call, process, thread));
-        events.extend(
-            call.pause
-                .as_ref()
-                .map(|pause| levels(call, pause, process)),
-        );
+        let pause = call.pause.iter();
+        events.extend(pause.flat_map(|pause| levels(call, pause, process)));
     }
     let names = threads
         .iter()
@@ -95,19 +92,19 @@ fn wait(call: &CallWords, process: usize, thread: usize) -> Value {
     })
 }
 
-fn levels(call: &CallWords, pause: &PauseWords, process: usize) -> Value {
-    json!({
-        "ph": "C",
-        "name": "dirty bytes",
-        "pid": process,
-        "tid": 0,
-        "ts": call.began_us,
-        "args": {
-            "dirty": pause.dirty_bytes,
-            "setpoint": pause.setpoint_bytes,
-            "limit": pause.limit_bytes,
-        },
-    })
+/// What its last pause saw: how much was dirty, and the rate that the writer was allowed.
+fn levels(call: &CallWords, pause: &PauseWords, process: usize) -> [Value; 2] {
+    let counter = |name: &str, args: Value| {
+        json!({ "ph": "C", "name": name, "pid": process, "tid": 0, "ts": call.began_us,
+            "args": args })
+    };
+    let dirty = json!({
+        "dirty": pause.dirty_bytes,
+        "setpoint": pause.setpoint_bytes,
+        "limit": pause.limit_bytes,
+    });
+    let rate = json!({ "bytes_per_s": pause.rate_bytes_per_s });
+    [counter("dirty bytes", dirty), counter("rate limit", rate)]
 }
 
 #[cfg(test)]
@@ -132,6 +129,20 @@ mod tests {
         }
     }
 
+    fn pause() -> PauseWords {
+        PauseWords {
+            limit: "global".into(),
+            dirty_bytes: 3,
+            setpoint_bytes: 4,
+            limit_bytes: 5,
+            pos_ratio: 1_024,
+            rate_bytes_per_s: 6,
+            dirtied_bytes: 0,
+            own_dirty_bytes: 0,
+            heaviest_other: None,
+        }
+    }
+
     #[test]
     fn calls_of_a_thread_do_not_overlap_and_time_goes_on() {
         let stalls = Stalls {
@@ -141,7 +152,10 @@ mod tests {
                 call(30, 10, Some(0)),
                 call(5, 20, Some(0)),
                 call(0, 10, Some(0)),
-                call(2, 3, None),
+                CallWords {
+                    pause: Some(pause()),
+                    ..call(2, 3, None)
+                },
             ],
         };
         let trace = trace(&stalls);
@@ -165,5 +179,14 @@ mod tests {
         assert_eq!((count, ends.len()), (4, 3));
         let named = events.iter().filter(|event| event["name"] == "thread_name");
         assert_eq!(named.count(), 3);
+        let counters = events.iter().filter(|event| event["ph"] == "C");
+        let shown: Vec<_> = counters.map(|it| (&it["name"], &it["args"])).collect();
+        let dirty = json!({ "dirty": 3, "setpoint": 4, "limit": 5 });
+        let rate = json!({ "bytes_per_s": 6 });
+        let expected = [
+            (&json!("dirty bytes"), &dirty),
+            (&json!("rate limit"), &rate),
+        ];
+        assert_eq!(shown, expected);
     }
 }

@@ -1,5 +1,7 @@
 //! `forebay mount` as a separate process.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -29,15 +31,27 @@ pub(crate) struct Mounted {
 impl Mounted {
     /// Mounts an empty folder through a cache of `memory_bytes`.
     pub(crate) fn start(memory_bytes: u64) -> Mounted {
-        let folder = tempfile::tempdir().expect("a folder for the test");
+        let folder = Mounted::folders();
         let [source, mount] = ["source", "mount"].map(|name| folder.path().join(name));
-        for path in [&source, &mount] {
-            std::fs::create_dir(path).expect("a folder");
-        }
-        let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
-            .args(["mount", "--foreground", "--memory"])
+        let mut call = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        call.args(["mount", "--foreground", "--memory"])
             .arg(memory_bytes.to_string())
-            .args([&source, &mount])
+            .args([&source, &mount]);
+        Mounted::started(folder, call)
+    }
+
+    /// A folder with the folders `source` and `mount`.
+    pub(crate) fn folders() -> TempDir {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        for name in ["source", "mount"] {
+            std::fs::create_dir(folder.path().join(name)).expect("a folder");
+        }
+        folder
+    }
+
+    /// The mount that `call` makes of the folders in `folder`.
+    pub(crate) fn started(folder: TempDir, mut call: Command) -> Mounted {
+        let mut child = call
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -1,7 +1,7 @@
 //! The books: sums that have to agree. The cache's gauges are compared with each other and with
 //! what the stores counted.
 
-use super::explained::judge_ledger;
+use super::explained::{judge_dirtied, judge_ledger};
 use super::plan::Part;
 use super::store::Tally;
 use super::verdict::Oracle;
@@ -84,6 +84,7 @@ impl World {
         let statistics = self.cache.statistics();
         self.judge_statistics(&statistics);
         judge_ledger(&self.verdict, &self.cache, &statistics);
+        judge_dirtied(&self.verdict, &self.cache, &statistics);
         for (what, one, other) in sums(&statistics)
             .into_iter()
             .chain(self.sums_of_stores(&statistics))

@@ -18,6 +18,23 @@ pub(super) struct ReportedWaits {
     us: AtomicU64,
 }
 
+/// A writer that waits along has the cause of the pause. Only while another call of it is evaluated
+/// there is none yet, and that is over sooner than this.
+const UNDECIDED: Span = Span::from_millis(10);
+
+/// Judges that `call` has a cause for each long wait. `decides` says whether the policy of the run
+/// gives one for each pause.
+pub(super) fn judge_causes(call: &WaitedCall, decides: bool, verdict: &Verdict) {
+    let mut undecided = call
+        .causes
+        .iter()
+        .filter(|(cause, _)| *cause == Cause::Along);
+    if decides && undecided.any(|(_, span)| span >= UNDECIDED) {
+        let what = format!("it is not known for what a call waited along: {call:?}");
+        verdict.broken(Oracle::Waits, what);
+    }
+}
+
 impl ReportedWaits {
     /// Notes a call that has ended. Its waits must not be longer than the call.
     pub(super) fn note(&self, call: &WaitedCall, verdict: &Verdict) {
@@ -86,6 +103,18 @@ pub(super) fn judge_ledger(verdict: &Verdict, cache: &Cache, statistics: &Statis
             let what = format!("{name} is {counted_us}, and the ledger has {ledger_us} us");
             verdict.broken(Oracle::Waits, what);
         }
+    }
+}
+
+/// Judges that callers have made no more pages dirty than the counter says. Cuts dirty a page in
+/// part without being writers, and writers that still have files open are not noted to the end.
+pub(super) fn judge_dirtied(verdict: &Verdict, cache: &Cache, statistics: &Statistics) {
+    let rows = cache.dirtied_rows(None);
+    let pages: u64 = rows.iter().map(|row| row.pages).sum();
+    let counted = statistics.get(Counter::NrDirtied);
+    if pages > counted {
+        let what = format!("nr_dirtied is {counted}, and callers have dirtied {pages} pages");
+        verdict.broken(Oracle::Waits, what);
     }
 }
 

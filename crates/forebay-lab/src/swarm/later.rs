@@ -1,7 +1,7 @@
-//! What the swarm does only for later seeds: it draws the other rule of eviction, and write units,
-//! and bounds the search of callers in a squeeze.
+//! What the swarm does only for later seeds: it draws the other rule of eviction, write units,
+//! knobs that are turned and crowds, and bounds the search of callers in a squeeze.
 
-use super::plan::StorePlan;
+use super::plan::{Part, StorePlan};
 use forebay::Policy;
 use forebay::policy::Eviction;
 use forebay_base::Prng;
@@ -13,6 +13,14 @@ const SINCE_SEED: u64 = 1_000_000;
 /// Whether `seed` is one of them.
 pub(super) fn is_later(seed: u64) -> bool {
     seed >= SINCE_SEED
+}
+
+/// Parts that half of the later seeds have, each for itself.
+pub(super) fn parts(seed: u64, root: &Prng) -> impl Iterator<Item = Part> {
+    let parts = [(Part::Turns, "turns"), (Part::Crowd, "crowd")].into_iter();
+    let is_drawn = move |name: &str| is_later(seed) && root.child(name).chance(1, 2);
+    let drawn = parts.filter(move |&(_, name)| is_drawn(name));
+    drawn.map(|(part, _)| part)
 }
 
 /// Draws S3-FIFO for a third of the later seeds, and write units of several pages for a third of

@@ -4,6 +4,7 @@ use super::explained::{self, ReportedWaits};
 use super::plan::{Part, Plan};
 use super::verdict::{Oracle, Verdict};
 use forebay::event::{Event, EventSink, PauseLimit, PauseRecord};
+use forebay::policy::DirtyThrottle;
 use forebay_base::Instant;
 use forebay_law::position::position;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub(super) struct Observer {
     /// Whether a wait may last longer than its bound in this run.
     may_be_overdue: bool,
     has_jumps: bool,
+    /// Whether each pause of a writer has a cause, and lasts as long as it should.
+    decides: bool,
 }
 
 impl Observer {
@@ -31,6 +34,8 @@ impl Observer {
             reported,
             may_be_overdue: plan.may_hang() || plan.may_fail() || plan.may_be_held(),
             has_jumps: plan.has(Part::Jumps),
+            decides: plan.settings.policy.dirty_throttle == DirtyThrottle::Paced
+                && !plan.has(Part::Jumps),
         }
     }
 
@@ -62,7 +67,10 @@ impl EventSink for Observer {
                 self.judge_pause(record);
                 explained::judge_pause(record, &self.verdict);
             }
-            Event::CallWaited { call } => self.reported.note(call, &self.verdict),
+            Event::CallWaited { call } => {
+                explained::judge_causes(call, self.decides, &self.verdict);
+                self.reported.note(call, &self.verdict);
+            }
             Event::WaitOverdue { what, bound } if !self.may_be_overdue => {
                 let what = format!(
                     "at {} ms a wait for {what} passed its bound of {bound} though every \

@@ -51,11 +51,15 @@ pub enum Part {
     Squeeze,
     /// A table of objects that is full.
     Table,
+    /// Knobs that are turned while everything runs.
+    Turns,
+    /// A handle with several calls at a time.
+    Crowd,
 }
 
 impl Part {
     /// Every part, in the order in which to leave them out.
-    pub const ALL: [Part; 17] = [
+    pub const ALL: [Part; 19] = [
         Part::Clients,
         Part::Faults,
         Part::Crash,
@@ -73,6 +77,8 @@ impl Part {
         Part::Memory,
         Part::Squeeze,
         Part::Table,
+        Part::Turns,
+        Part::Crowd,
     ];
 
     /// Its name on the command line.
@@ -185,6 +191,7 @@ impl Plan {
         if root.child("memory").chance(1, 4) {
             plan.parts.insert(Part::Memory);
         }
+        plan.parts.extend(later::parts(seed, &root));
         let mut of_table = root.child("table");
         if of_table.chance(1, 6) && !plan.has(Part::Scatter) {
             plan.parts.insert(Part::Table);
@@ -245,7 +252,9 @@ impl Plan {
                 | Part::Jumps
                 | Part::Scatter
                 | Part::Memory
-                | Part::Squeeze => {
+                | Part::Squeeze
+                | Part::Turns
+                | Part::Crowd => {
                     self.parts.remove(part);
                 }
                 Part::Table => {

@@ -3,6 +3,7 @@
 
 use super::budgets::change_memory;
 use super::client::{Client, PAGE, read_only};
+use super::crowd::start_crowd;
 use super::ledger::Ledger;
 use super::loops::judge_loops;
 use super::plan::{Part, Plan, Reduction};
@@ -14,6 +15,7 @@ use super::settle::{settle, untouched};
 use super::shares::judge_shares;
 use super::squeeze::start_squeeze;
 use super::table::fill_table;
+use super::turns::turn_knobs;
 use super::verdict::{Oracle, Violation};
 use super::work::judge_work;
 use super::world::World;
@@ -194,6 +196,7 @@ fn outcome(world: &World, simulated_ms: u64) -> Outcome {
         ("call dropped", deeds.abandoned),
         ("clock jumped", deeds.jumps),
         ("guard held for long", deeds.held),
+        ("knobs turned", deeds.turns),
     ];
     faults.extend(others.into_iter().filter(|&(_, count)| count > 0));
     Outcome {
@@ -259,6 +262,12 @@ fn start(world: &Arc<World>, ended: &Ended) -> Vec<Promised> {
     }
     if plan.has(Part::Memory) {
         world.spawn("budgets", change_memory(world.clone()));
+    }
+    if plan.has(Part::Crowd) {
+        start_crowd(world);
+    }
+    if plan.has(Part::Turns) {
+        world.spawn("turns", turn_knobs(world.clone()));
     }
     if plan.has(Part::Table) {
         start_table(world);

@@ -26,8 +26,8 @@ const READERS: u64 = 3;
 const FILE_PAGES: u64 = 200;
 /// Longest time that pages are held. A caller that waits looks through all of memory meanwhile.
 const HELD_MOST_US: u64 = 500_000;
-/// After so many looks through all of memory, later seeds let go: the next ones show nothing new, and
-/// would take most of the time of a run.
+/// After so many looks through all of memory, later seeds let go: the next ones show nothing new,
+/// and would take most of the time of a run.
 const MOST_SEARCHES: u64 = 50;
 /// The time between two counts of them.
 const COUNT: Span = Span::from_millis(5);

@@ -36,6 +36,8 @@ pub(super) struct Deeds {
     pub(super) jumps: u64,
     /// Changes of the memory budget.
     pub(super) budgets: u64,
+    /// Knobs that were turned.
+    pub(super) turns: u64,
     /// Guards that were held for longer than a cut waits for one.
     pub(super) held: u64,
 }

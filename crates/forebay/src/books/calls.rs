@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::event::{CallKind, Event};
 use crate::handle::Handle;
 use crate::state::ledger::Moment;
-use crate::state::pause_turn::PauseTurn;
+use crate::state::pause_turn::{PauseTurn, TurnNumber};
 use crate::state::waits::{CallOf, Waits};
 use forebay_base::Instant;
 use forebay_base::sync::lock;
@@ -57,8 +57,8 @@ pub(crate) struct Waiting<'a> {
 enum Reason<'a> {
     /// A cause that is known from the start.
     Known(Cause),
-    /// Whatever the writer that has this turn pauses for: its other call may not have decided yet.
-    PauseOf(&'a PauseTurn),
+    /// Whatever the writer pauses for in this turn: the call that has it may not have decided yet.
+    PauseOf(&'a PauseTurn, TurnNumber),
 }
 
 impl Waiting<'_> {
@@ -75,7 +75,7 @@ impl Drop for Waiting<'_> {
         let meanwhile_us = self.waits.all_us() - self.before_us;
         let cause = match self.reason {
             Reason::Known(cause) => cause,
-            Reason::PauseOf(turn) => turn.cause(),
+            Reason::PauseOf(turn, number) => turn.cause_of(number).unwrap_or(Cause::Along),
         };
         self.waits.add(cause, us.saturating_sub(meanwhile_us));
         if let Some(counter) = self.counter {
@@ -115,14 +115,14 @@ impl Engine {
         self.waiting_for(waits, Reason::Known(cause))
     }
 
-    /// The call of `waits` waits for the pause of another call of the same writer until the result
-    /// is dropped. Its cause is that of the pause.
+    /// The call of `waits` waits for the pause of another call of the same writer, in turn
+    /// `number`, until the result is dropped. Its cause is that of the pause (invariant P3).
     pub(crate) fn waiting_along<'a>(
         &'a self,
         waits: &'a Waits,
-        turn: &'a PauseTurn,
+        (turn, number): (&'a PauseTurn, TurnNumber),
     ) -> Waiting<'a> {
-        let waiting = self.waiting_for(waits, Reason::PauseOf(turn));
+        let waiting = self.waiting_for(waits, Reason::PauseOf(turn, number));
         waiting.counted(Counter::BalanceAlongUs)
     }
 

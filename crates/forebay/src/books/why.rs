@@ -4,13 +4,15 @@
 use crate::caller::{Caller, CallerKey};
 use crate::engine::Engine;
 use crate::event::WaitedCall;
-use crate::state::ledger::{MINUTES, Moment, RowKey, Sums};
-use crate::why::{WaitRow, Why, WhyLine};
+use crate::state::backing::Backing;
+use crate::state::dirtied::DirtierKey;
+use crate::state::dirtier::Dirtier;
+use crate::state::ledger::{Moment, RowKey, Sums};
+use crate::state::minutes::{MINUTE, MINUTES};
+use crate::why::{DirtiedRow, WaitRow, Why, WhyLine};
 use forebay_base::{Instant, Span};
 use forebay_law::blame::{BlameInputs, Suspect, blame, savings};
 use std::collections::BTreeMap;
-
-const MINUTE: Span = Span::from_secs(60);
 
 impl Engine {
     /// Who waited in the time `last` before now, or since the start.
@@ -24,12 +26,15 @@ impl Engine {
         }
         let (present, past) = (self.moment(), self.ledger.minute_ago());
         let past = past.unwrap_or(present);
+        let dirtied = self.dirtied_rows(last);
         let mut lines: Vec<WhyLine> = callers
             .into_iter()
             .map(|((caller, bdi), rows)| {
                 let mut inputs = inputs_of(bdi, &present, &past);
                 inputs.elapsed_us = window.as_micros();
-                self.line(caller, bdi, rows, inputs)
+                let is_it = |row: &&DirtiedRow| (row.caller, row.bdi) == (caller, bdi);
+                let dirtied = dirtied.iter().find(is_it).map_or(0, |row| row.pages);
+                self.line((caller, bdi, dirtied), rows, inputs)
             })
             .collect();
         lines.sort_by_key(|line| std::cmp::Reverse(line.waited));
@@ -44,6 +49,30 @@ impl Engine {
     pub(crate) fn wait_rows(&self, last: Option<Span>) -> Vec<WaitRow> {
         let sums = self.ledger.sums(self.rt.now(), last.and_then(minutes_of));
         sums.into_iter().map(row_of).collect()
+    }
+
+    /// The pages that each caller made dirty in the same window.
+    pub(crate) fn dirtied_rows(&self, last: Option<Span>) -> Vec<DirtiedRow> {
+        let minutes = last.and_then(minutes_of);
+        let rows = self.dirtied.pages(self.rt.now(), minutes).into_iter();
+        let row = |(key, pages): (DirtierKey, u64)| DirtiedRow {
+            caller: key.caller,
+            bdi: key.bdi.map(|bdi| bdi as usize),
+            pages,
+        };
+        rows.map(row).collect()
+    }
+
+    /// Notes for `caller` what one of its writers has made dirty since it was last noted.
+    pub(crate) fn note_dirtied_by(&self, caller: CallerKey, backing: &Backing, dirtier: &Dirtier) {
+        let pages = dirtier.take_dirtied();
+        if pages == 0 {
+            return;
+        }
+        let now = self.rt.now();
+        self.heaviest.note(caller, pages, now.as_millis());
+        let bdi = Some(backing.number as u32);
+        self.dirtied.note(DirtierKey { caller, bdi }, pages, now);
     }
 
     /// The calls that ended in the time `last` before now, or since the start, and that took at
@@ -69,8 +98,7 @@ impl Engine {
 
     fn line(
         &self,
-        caller: CallerKey,
-        bdi: Option<usize>,
+        (caller, bdi, dirtied_pages): (CallerKey, Option<usize>, u64),
         mut rows: Vec<WaitRow>,
         mut inputs: BlameInputs,
     ) -> WhyLine {
@@ -92,6 +120,7 @@ impl Engine {
             culprit: culprit.map(|key| self.ledger.caller(key)),
             inputs,
             savings: savings(&inputs),
+            dirtied_pages,
             drain: bdi.and_then(|bdi| self.drain_statistics(&self.stores.get(bdi))),
         }
     }

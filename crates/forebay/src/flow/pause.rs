@@ -5,6 +5,7 @@
 //! did in older kernels is in `history/foreground`.
 
 use crate::books::rates::RateView;
+use crate::caller::CallerKey;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::{Event, PauseLimit, PauseRecord, PauseView};
@@ -12,6 +13,7 @@ use crate::marks::Mark;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::dirtier::{Dirtier, DirtierState};
+use crate::state::pause_turn::Pause;
 use crate::state::waits::Waits;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
@@ -30,6 +32,16 @@ use std::sync::Arc;
 
 /// A store that has requests and has answered none for this long stands still.
 const STANDS_STILL: Span = Span::from_millis(500);
+
+/// The call of a writer that is evaluated, and may have to pause.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payer<'a> {
+    pub(crate) backing: &'a Arc<Backing>,
+    pub(crate) dirtier: &'a Dirtier,
+    pub(crate) waits: &'a Waits,
+    /// None if another call of the writer has the turn for longer than a pause may last.
+    pub(crate) turn: Option<&'a Pause<'a>>,
+}
 
 /// What the pause law, or the pace law, made of a snapshot.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +110,7 @@ impl Engine {
         pages: u64,
         call_ends: bool,
     ) -> bool {
+        dirtier.count_dirtied(pages);
         if self.past.writers.is_some() {
             return self.note_dirtied_in_foreground(backing, dirtier, pages);
         }
@@ -132,20 +145,24 @@ impl Engine {
         left.max(1)
     }
 
-    /// A writer is gone: the pages that it dirtied without an evaluation are left to the others.
-    pub(crate) fn dirtier_gone(&self, dirtier: &Dirtier) {
+    /// A writer of `caller` is gone: the pages that it dirtied without an evaluation are left to
+    /// the others.
+    pub(crate) fn dirtier_gone(&self, caller: CallerKey, backing: &Backing, dirtier: &Dirtier) {
+        self.note_dirtied_by(caller, backing, dirtier);
         let left = lock(&dirtier.state).clock.nr_dirtied;
         self.global.unevaluated.fetch_add(left, Ordering::Relaxed);
     }
 
     /// Lets a writer pause as long as the laws say.
-    pub(crate) async fn balance_dirty_pages(
-        &self,
-        backing: &Arc<Backing>,
-        dirtier: &Dirtier,
-        waits: &Waits,
-    ) {
+    pub(crate) async fn balance_dirty_pages(&self, payer: Payer<'_>) {
+        let Payer {
+            backing,
+            dirtier,
+            waits,
+            ..
+        } = payer;
         self.rt.charge(Work::ThrottleCheck).await;
+        self.note_dirtied_by(waits.caller, backing, dirtier);
         if let Some(past) = self.past.writers {
             // What is not a nap of it is spent on writes that it waits for.
             let _waiting = self.waiting(waits, Cause::SyncWrites);
@@ -153,9 +170,6 @@ impl Engine {
             return Box::pin(self.balance_in_foreground(past, backing, dirtier, waits)).await;
         }
         let entered = self.rt.now();
-        let dirtied = lock(&dirtier.state).clock.nr_dirtied;
-        self.heaviest
-            .note(waits.caller, dirtied, entered.as_millis());
         loop {
             let snapshot = self.snapshot(backing);
             self.wake_flusher_if_over(backing, &snapshot);
@@ -176,10 +190,7 @@ impl Engine {
             backing.exceeded.store(snapshot.exceeded, Ordering::Relaxed);
             count_writer(backing, dirtier);
             if !snapshot.is_measured {
-                if self
-                    .pause_unmeasured((backing, dirtier, waits), &snapshot, entered)
-                    .await
-                {
+                if self.pause_unmeasured(payer, &snapshot, entered).await {
                     return;
                 }
                 continue;
@@ -190,7 +201,7 @@ impl Engine {
                 snapshot.now.as_millis(),
             );
             self.update_rates(backing, rate_view(&snapshot));
-            let may_go = self.pause_measured((backing, dirtier, waits), &snapshot);
+            let may_go = self.pause_measured(payer, &snapshot);
             if may_go.await || self.is_closing() {
                 return;
             }
@@ -198,11 +209,8 @@ impl Engine {
     }
 
     /// One decision of the laws. True if the writer may go on.
-    async fn pause_measured(
-        &self,
-        (backing, dirtier, waits): (&Backing, &Dirtier, &Waits),
-        snapshot: &Snapshot,
-    ) -> bool {
+    async fn pause_measured(&self, payer: Payer<'_>, snapshot: &Snapshot) -> bool {
+        let (backing, dirtier) = (payer.backing, payer.dirtier);
         let before = *lock(&dirtier.state);
         let decision = self.decide(backing, before, snapshot);
         dirtier.renew(decision.after, snapshot.exceeded);
@@ -210,10 +218,10 @@ impl Engine {
             return true;
         }
         self.record_pause(backing, snapshot, &decision);
-        let cause = self.blame_pause((backing, dirtier, waits), snapshot, &decision);
+        let cause = self.blame_pause(payer, snapshot, &decision);
         let paused = self.at_work(backing, Part::Pause);
         let pause = Span::from_micros(decision.pause_us);
-        self.sleep_counted(waits, cause, pause).await;
+        self.sleep_counted(payer.waits, cause, pause).await;
         drop(paused);
         !decision.asks_again && may_leave(decision.task_ratelimit, snapshot.store_file_pages, 1)
     }
@@ -253,10 +261,11 @@ impl Engine {
     /// go on.
     async fn pause_unmeasured(
         &self,
-        (backing, dirtier, waits): (&Backing, &Dirtier, &Waits),
+        payer: Payer<'_>,
         snapshot: &Snapshot,
         entered: Instant,
     ) -> bool {
+        let (backing, dirtier) = (payer.backing, payer.dirtier);
         let longest = Span::from_micros(LONGEST_US);
         let began = self.rt.now();
         let deadline = began + longest;
@@ -269,8 +278,10 @@ impl Engine {
             let _paused = self.at_work(backing, Part::Pause);
             let before = *lock(&dirtier.state);
             let decision = Decision::unmeasured(before, Span::ZERO);
-            let cause = self.blame_pause((backing, dirtier, waits), snapshot, &decision);
-            let _waiting = self.waiting(waits, cause).counted(Counter::BalancePausedUs);
+            let cause = self.blame_pause(payer, snapshot, &decision);
+            let _waiting = self
+                .waiting(payer.waits, cause)
+                .counted(Counter::BalancePausedUs);
             self.until(deadline, listener).await.is_some()
         };
         self.update_bandwidth(backing);
@@ -303,14 +314,10 @@ impl Engine {
         may_go || self.is_closing()
     }
 
-    /// Why the writer of `waits` pauses. The record of its call gets the inputs of the decision;
+    /// Why the writer pauses. The record of its call gets the inputs of the decision;
     /// the calls that wait along get the cause.
-    fn blame_pause(
-        &self,
-        (backing, dirtier, waits): (&Backing, &Dirtier, &Waits),
-        snapshot: &Snapshot,
-        decision: &Decision,
-    ) -> Cause {
+    fn blame_pause(&self, payer: Payer<'_>, snapshot: &Snapshot, decision: &Decision) -> Cause {
+        let (backing, waits) = (payer.backing, payer.waits);
         let inputs = &snapshot.inputs;
         let part = self.heaviest.part(waits.caller, snapshot.now.as_millis());
         let dirtied = decision.before.clock.nr_dirtied;
@@ -345,7 +352,9 @@ impl Engine {
             own_pages_per_s,
             fair_pages_per_s: decision.dirty_ratelimit,
         });
-        dirtier.turn.pauses_for(cause);
+        if let Some(turn) = payer.turn {
+            turn.is_for(cause);
+        }
         cause
     }
 
@@ -470,12 +479,19 @@ impl Engine {
     /// the others would go on at memory speed and each in its turn would pay for all. False if the
     /// pause goes on for longer than a pause may, as it does above the hard limit, or if nobody
     /// polls the other call.
-    pub(crate) async fn pause_along(&self, dirtier: &Dirtier) -> bool {
-        let Some(listener) = dirtier.turn.listen() else {
+    pub(crate) async fn pause_along(&self, dirtier: &Dirtier, waits: &Waits) -> bool {
+        let turn = &dirtier.turn;
+        let Some(number) = turn.under_way() else {
             return true;
         };
+        let _waiting = self.waiting_along(waits, (turn, number));
         let longest = self.rt.now() + Span::from_micros(LONGEST_US);
-        self.until(longest, listener).await.is_some()
+        while let Some(listener) = turn.listen(number) {
+            if self.until(longest, listener).await.is_none() {
+                return false;
+            }
+        }
+        true
     }
 }
 

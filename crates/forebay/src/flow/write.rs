@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::event::CallKind;
 use crate::flow::alloc::Want;
+use crate::flow::pause::Payer;
 use crate::flow::read::Missing;
 use crate::handle::Handle;
 use crate::marks::Mark;
@@ -231,9 +232,7 @@ impl Engine {
         } = handle;
         let mut turn = dirtier.turn.take();
         if turn.is_none() {
-            let waiting = self.waiting_along(&call.waits, &dirtier.turn);
-            let is_over = self.pause_along(dirtier).await;
-            drop(waiting);
+            let is_over = self.pause_along(dirtier, &call.waits).await;
             if is_over && !dirtier.owes_a_pause() {
                 return self.check_failures(handle);
             }
@@ -243,12 +242,18 @@ impl Engine {
         }
         let longest = self.settings.answer_timeout;
         let owed = OwedPause::of(dirtier);
-        let balance = pin!(self.balance_dirty_pages(backing, dirtier, &call.waits));
-        if self
-            .while_answering(backing, longest, balance)
-            .await
-            .is_some()
-        {
+        let is_answered = {
+            let payer = Payer {
+                backing,
+                dirtier,
+                waits: &call.waits,
+                turn: turn.as_ref(),
+            };
+            let balance = pin!(self.balance_dirty_pages(payer));
+            let answered = self.while_answering(backing, longest, balance).await;
+            answered.is_some()
+        };
+        if is_answered {
             owed.end();
             drop(turn);
             // A pause that waits for pages that cannot be written ends in a refusal.

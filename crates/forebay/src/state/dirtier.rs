@@ -23,6 +23,8 @@ pub(crate) struct Dirtier {
     pub(crate) turn: PauseTurn,
     /// Whether one of its pauses was given up and none has been completed since.
     owes: AtomicBool,
+    /// Pages that it made dirty and that are not noted for its caller yet.
+    unnoted_pages: AtomicU64,
 }
 
 impl Default for Dirtier {
@@ -35,6 +37,7 @@ impl Default for Dirtier {
             dirtied_lately: Mutex::default(),
             turn: PauseTurn::default(),
             owes: AtomicBool::default(),
+            unnoted_pages: AtomicU64::default(),
         }
     }
 }
@@ -53,6 +56,16 @@ impl Dirtier {
         let left = quota.saturating_sub(clock.nr_dirtied);
         self.left_pages.store(left, Ordering::Relaxed);
         left
+    }
+
+    /// Counts pages that it made dirty.
+    pub(crate) fn count_dirtied(&self, pages: u64) {
+        self.unnoted_pages.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// The pages that it made dirty since the last call of this.
+    pub(crate) fn take_dirtied(&self) -> u64 {
+        self.unnoted_pages.swap(0, Ordering::Relaxed)
     }
 
     /// Whether it has to pause before it dirties anything. Otherwise a caller that is refused or

@@ -6,6 +6,8 @@
 
 use crate::caller::{Caller, CallerKey};
 use crate::event::WaitedCall;
+use crate::state::dirtied;
+use crate::state::minutes::{MINUTE, MINUTES, Window, cleared_between, minute_of};
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicU32, Ordering},
@@ -21,9 +23,6 @@ const MOST_ROWS: usize = 256;
 const MOST_STALLS: usize = 4_096;
 /// The fewest rows, and the fewest stalls.
 const LEAST: usize = 4;
-/// Minutes whose sums are kept.
-pub(crate) const MINUTES: u64 = 10;
-const MINUTE: Span = Span::from_secs(60);
 /// Moments of the last minute that are kept.
 const MOMENTS: usize = 8;
 const MOMENT: Span = Span::from_secs(8);
@@ -106,11 +105,8 @@ struct Past {
 
 impl Past {
     fn turn_to(&mut self, minute: u64) {
-        let passed = minute.saturating_sub(self.minute).min(MINUTES);
-        for step in 1..=passed {
-            let place = (self.minute + step) % MINUTES;
-            self.minutes[place as usize] = Minute::default();
-        }
+        let cleared = cleared_between(self.minute, minute);
+        cleared.for_each(|place| self.minutes[place] = Minute::default());
         self.minute = self.minute.max(minute);
     }
 
@@ -129,19 +125,16 @@ impl Past {
         }
     }
 
-    /// The sums of the last minutes of `window`, which is the last minute and their number. Without
-    /// a window, the sums since the start.
-    fn sums(&self, window: Option<(u64, u64)>) -> Sums {
-        let Some((minute, minutes)) = window else {
+    /// The sums of the last minutes of `window`. Without a window, the sums since the start.
+    fn sums(&self, window: Option<Window>) -> Sums {
+        let Some(window) = window else {
             return self.all;
         };
         let mut past = *self;
-        past.turn_to(minute);
+        past.turn_to(window.minute);
         let mut sums = Sums::default();
-        for back in 0..minutes.min(MINUTES).min(minute + 1) {
-            let place = (minute - back) % MINUTES;
-            sums.add(past.minutes[place as usize].sums());
-        }
+        let places = window.places();
+        places.for_each(|place| sums.add(past.minutes[place].sums()));
         sums
     }
 
@@ -211,8 +204,8 @@ pub(crate) struct Ledger {
 /// Bytes of a name, with the memory that it points to.
 const NAME_BYTES: usize = size_of::<Caller>() + 64;
 
-/// Bytes of a row.
-const ROW_BYTES: usize = size_of::<Row>() + NAME_BYTES;
+/// Bytes of a row, with those of a row of what callers have dirtied: there are as many of them.
+const ROW_BYTES: usize = size_of::<Row>() + NAME_BYTES + dirtied::ROW_BYTES;
 const STALL_BYTES: usize = size_of::<WaitedCall>();
 const MOMENTS_BYTES: usize = MOMENTS * size_of::<Moment>();
 /// The most bytes that a ledger takes.
@@ -221,7 +214,7 @@ const MOST_BYTES: usize = MOMENTS_BYTES + MOST_ROWS * ROW_BYTES + MOST_STALLS * 
 /// How many rows and stalls a ledger keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
-    rows: usize,
+    pub(crate) rows: usize,
     stalls: usize,
 }
 
@@ -373,7 +366,7 @@ impl Ledger {
     /// The sums of every row, of the last `minutes` or since the start, and of what has no row any
     /// more.
     pub(crate) fn sums(&self, now: Instant, minutes: Option<u64>) -> Vec<(RowKey, Sums)> {
-        let window = minutes.map(|minutes| (minute_of(now), minutes));
+        let window = minutes.map(|minutes| Window::of(now, minutes));
         let books = lock(&self.books);
         let rows = books
             .rows
@@ -460,10 +453,6 @@ impl Books {
             self.names.push_back(name);
         }
     }
-}
-
-fn minute_of(now: Instant) -> u64 {
-    now.as_millis() / MINUTE.as_millis()
 }
 
 #[cfg(all(test, not(loom)))]

@@ -10,7 +10,8 @@ use crate::state::frame::{FrameTable, HOLDS, claimable, flag};
 use crate::state::index::{Index, key};
 use crate::state::object::{CutPlace, ObjectState, Origin};
 use crate::state::objects::ObjectTable;
-use crate::state::pause_turn::PauseTurn;
+use crate::state::pause_turn::{PauseTurn, TurnNumber};
+use forebay_law::blame::Cause;
 use forebay_rt::block_on;
 use forebay_store::ObjectId;
 use loom::cell::UnsafeCell;
@@ -415,27 +416,40 @@ fn invariant_o2_a_write_begins_after_the_cuts_that_were_in_line() {
 struct Writer {
     turn: PauseTurn,
     pausing: UnsafeCell<()>,
+    /// Why the writer paused in each turn. Not a lock of the explorer: it orders no steps.
+    causes: std::sync::Mutex<Vec<Cause>>,
 }
 
 fn writer() -> Arc<Writer> {
     Arc::new(Writer {
         turn: PauseTurn::default(),
         pausing: UnsafeCell::new(()),
+        causes: std::sync::Mutex::default(),
     })
 }
 
 impl Writer {
-    /// One call that used the quota up: it pauses, or waits until the pause of another call is
-    /// over. True if it paused itself.
-    fn pay(&self) -> bool {
-        if let Some(_pause) = self.turn.take() {
+    /// One call that used the quota up: it pauses for `cause`, or waits until the pause of another
+    /// call is over and finds the cause of that one. True if it paused itself.
+    fn pay(&self, cause: Cause) -> bool {
+        if let Some(pause) = self.turn.take() {
             self.pausing.with_mut(|_| ());
+            self.causes.lock().unwrap().push(cause);
+            pause.is_for(cause);
             return true;
         }
-        if let Some(listener) = self.turn.listen() {
-            block_on(listener);
+        if let Some(number) = self.turn.under_way() {
+            while let Some(listener) = self.turn.listen(number) {
+                block_on(listener);
+            }
+            let found = self.turn.cause_of(number);
+            assert_eq!(found, Some(self.cause_in(number)), "invariant P3");
         }
         false
+    }
+
+    fn cause_in(&self, number: TurnNumber) -> Cause {
+        self.causes.lock().unwrap()[number.0 as usize / 2]
     }
 }
 
@@ -444,13 +458,48 @@ fn invariant_p1_one_call_of_a_writer_pauses_and_p2_all_others_go_on_after_it() {
     explore(|| {
         let writer = writer();
         let (second, third) = (writer.clone(), writer.clone());
-        let second = thread::spawn(move || second.pay());
-        let third = thread::spawn(move || third.pay());
-        let paused = [writer.pay(), second.join().unwrap(), third.join().unwrap()];
+        let second = thread::spawn(move || second.pay(Cause::OthersDirty));
+        let third = thread::spawn(move || third.pay(Cause::SilentStore));
+        let paused = [
+            writer.pay(Cause::OwnRate),
+            second.join().unwrap(),
+            third.join().unwrap(),
+        ];
         assert!(paused.contains(&true), "somebody pays");
         assert!(!writer.turn.is_taken(), "every pause has ended");
-        assert!(writer.pay(), "the next call pauses again");
+        assert!(writer.pay(Cause::OwnRate), "the next call pauses again");
     });
+}
+
+/// A call waits along while the writer pauses twice, so that the second pause may begin before it
+/// looks for the cause of the first.
+#[test]
+fn invariant_p3_a_call_that_waits_along_has_the_cause_of_the_pause_that_it_found() {
+    // How often it waited along: in some orders there is nothing to wait for.
+    let waited = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counted = waited.clone();
+    explore(move || {
+        let writer = writer();
+        let (along, counted) = (writer.clone(), counted.clone());
+        let along = thread::spawn(move || {
+            let Some(number) = along.turn.under_way() else {
+                return;
+            };
+            // Like a wait that takes too long: nothing may be decided yet.
+            let early = along.turn.cause_of(number);
+            while let Some(listener) = along.turn.listen(number) {
+                block_on(listener);
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+            let cause = along.cause_in(number);
+            assert!(early.is_none_or(|early| early == cause), "{early:?}");
+            assert_eq!(along.turn.cause_of(number), Some(cause));
+        });
+        assert!(writer.pay(Cause::OwnRate), "nobody else takes the turn");
+        assert!(writer.pay(Cause::OthersDirty), "nobody else takes the turn");
+        along.join().unwrap();
+    });
+    assert!(waited.load(Ordering::Relaxed) > 0, "no order had it wait");
 }
 
 #[test]
@@ -460,10 +509,16 @@ fn invariant_p2_a_call_that_is_dropped_takes_no_wake_up_with_it() {
         let (pauses, given_up) = (writer.clone(), writer.clone());
         let pauses = thread::spawn(move || {
             // Like a call that is dropped during its pause.
-            drop(pauses.turn.take());
+            if let Some(pause) = pauses.turn.take() {
+                pauses.causes.lock().unwrap().push(Cause::OthersDirty);
+                pause.is_for(Cause::OthersDirty);
+            }
         });
-        let given_up = thread::spawn(move || drop(given_up.turn.listen()));
-        writer.pay();
+        let given_up = thread::spawn(move || {
+            let turn = &given_up.turn;
+            drop(turn.under_way().map(|number| turn.listen(number)));
+        });
+        writer.pay(Cause::OwnRate);
         pauses.join().unwrap();
         given_up.join().unwrap();
         assert!(!writer.turn.is_taken());

@@ -15,7 +15,7 @@
 //! 6. a zone's balloon, `ZoneLists::chains`, `Zone::free`
 //! 7. `Backing::rates`, the meter of its reads, the cache's limits, a store's activity, counters,
 //!    the error sequence of an object, the lines of its cuts and of its commits, the ledger, the
-//!    heaviest writers, the last pause of a call
+//!    heaviest writers, what callers have dirtied, the last pause of a call
 //!
 //! Frame words are not locks but holds (frame.rs): they are taken before any of these, and no
 //! caller waits for a hold under a lock.
@@ -28,6 +28,7 @@ pub(crate) mod commit_line;
 pub(crate) mod congestion;
 pub(crate) mod content;
 pub(crate) mod cut_line;
+pub(crate) mod dirtied;
 pub(crate) mod dirtier;
 pub(crate) mod dirty_index;
 pub(crate) mod errseq;
@@ -40,6 +41,7 @@ pub(crate) mod heaviest;
 pub(crate) mod index;
 pub(crate) mod knobs;
 pub(crate) mod ledger;
+pub(crate) mod minutes;
 pub(crate) mod node;
 pub(crate) mod object;
 pub(crate) mod objects;

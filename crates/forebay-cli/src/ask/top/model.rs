@@ -17,6 +17,8 @@ pub(super) enum Order {
     Total,
     /// The caller with the most dirty pages.
     Dirty,
+    /// The caller that makes most dirty now.
+    Dirtied,
 }
 
 impl Order {
@@ -24,7 +26,8 @@ impl Order {
         match self {
             Order::Now => Order::Total,
             Order::Total => Order::Dirty,
-            Order::Dirty => Order::Now,
+            Order::Dirty => Order::Dirtied,
+            Order::Dirtied => Order::Now,
         }
     }
 
@@ -33,6 +36,7 @@ impl Order {
             Order::Now => "waits now",
             Order::Total => "waits since the start",
             Order::Dirty => "dirty pages",
+            Order::Dirtied => "what they write",
         }
     }
 }
@@ -55,6 +59,8 @@ pub(super) struct CallerRow<'m> {
     pub(super) sums: &'m CallerSums,
     /// How long it waited in each second, ms. Several calls together may wait for more than 1000.
     pub(super) waits_ms_per_s: u64,
+    /// What it made dirty in each second.
+    pub(super) dirtied_bytes_per_s: u64,
 }
 
 impl Model {
@@ -108,14 +114,18 @@ impl Model {
     /// The callers to be shown, in the chosen order.
     pub(super) fn callers<'m>(&'m self) -> Vec<CallerRow<'m>> {
         let known = self.before.iter().flat_map(|before| &before.callers);
-        let waited: BTreeMap<_, _> = known.map(|sums| (&sums.caller, sums.waited_us)).collect();
+        let known: BTreeMap<_, _> = known.map(|sums| (&sums.caller, sums)).collect();
         let span = self.before.as_ref().map(|before| self.now.since(before));
         let row = |sums: &'m CallerSums| {
-            let before_us = waited.get(&sums.caller).copied().unwrap_or(0);
-            let added_us = sums.waited_us.saturating_sub(before_us);
+            let before = known.get(&sums.caller).copied();
+            let rate = |of: fn(&CallerSums) -> u64| {
+                let added = of(sums).saturating_sub(before.map_or(0, of));
+                span.map_or(0, |span| per_second(added, span))
+            };
             CallerRow {
                 sums,
-                waits_ms_per_s: span.map_or(0, |span| per_second(added_us / 1_000, span)),
+                waits_ms_per_s: rate(|sums| sums.waited_us) / 1_000,
+                dirtied_bytes_per_s: rate(|sums| sums.dirtied_bytes),
             }
         };
         let callers = self.now.callers.iter();
@@ -129,6 +139,7 @@ impl Model {
                 Order::Now => row.waits_ms_per_s,
                 Order::Total => row.sums.waited_us,
                 Order::Dirty => row.sums.dirty_bytes,
+                Order::Dirtied => row.dirtied_bytes_per_s,
             })
         });
         rows

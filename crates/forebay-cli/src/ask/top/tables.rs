@@ -9,6 +9,9 @@ use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Row, Table};
 
+/// Terminals of at least this many columns show the longest wait of each caller.
+const WIDE: u16 = 90;
+
 pub(super) fn stores(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let names = [
         "store",
@@ -70,37 +73,39 @@ pub(super) fn callers(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let of_store = model
         .store
         .map_or_else(String::new, |it| format!(" for store {it}"));
-    let title = format!(" who waits{of_store}, by {} ", model.order.name());
-    let names = ["waits/s", "waited", "longest", "dirty"];
+    let title = format!(" callers{of_store}, by {} ", model.order.name());
+    // The last column is the first to go: a narrow terminal has no room for it.
+    let names = ["waits/s", "waited", "dirty", "writes/s", "longest"];
+    let count = if area.width < WIDE { 4 } else { 5 };
+    let names = &names[..count];
     let header = ["caller", "main cause"].map(Cell::from);
     let header = header
         .into_iter()
-        .chain(names.map(|name| right(name.into())));
-    let widths = [
-        Constraint::Fill(1),
-        Constraint::Fill(1),
-        Constraint::Length(8),
-        Constraint::Length(8),
-        Constraint::Length(8),
-        Constraint::Length(9),
-    ];
+        .chain(names.iter().map(|name| right((*name).into())));
+    let widths = [Constraint::Fill(1), Constraint::Fill(1)];
+    let lengths = [8, 8, 9, 9, 8].map(Constraint::Length);
+    let widths = widths.into_iter().chain(lengths.into_iter().take(count));
     let rows = model.callers();
-    let table = Table::new(rows.iter().map(caller_row), widths)
+    let table = Table::new(rows.iter().map(|row| caller_row(row, count)), widths)
         .header(Row::new(header).style(Style::new().bold()))
         .block(Block::bordered().title(title));
     frame.render_widget(table, area);
 }
 
-fn caller_row<'r>(row: &CallerRow<'r>) -> Row<'r> {
+/// A caller, with the first `count` of its numbers.
+fn caller_row<'r>(row: &CallerRow<'r>, count: usize) -> Row<'r> {
     let sums = row.sums;
     let left = [&*sums.caller.text, &*sums.cause].map(Cell::from);
     let numbers = [
         format!("{} ms", row.waits_ms_per_s),
         show_us(sums.waited_us),
-        show_us(sums.longest_us),
         show_bytes(sums.dirty_bytes),
+        show_bytes(row.dirtied_bytes_per_s),
+        show_us(sums.longest_us),
     ];
-    Row::new(left.into_iter().chain(numbers.map(right)))
+    let cell = |text| -> Cell<'r> { right(text) };
+    let numbers = numbers.into_iter().take(count).map(cell);
+    Row::new(left.into_iter().chain(numbers))
 }
 
 fn show_us(us: u64) -> String {

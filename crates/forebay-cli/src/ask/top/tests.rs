@@ -18,6 +18,7 @@ fn caller(number: u32, waited_us: u64, dirty_mib: u64) -> CallerSums {
         longest_us: 11_900,
         cause: "own rate".into(),
         dirty_bytes: dirty_mib * MIB,
+        dirtied_bytes: dirty_mib * 30 * waited_us,
     }
 }
 
@@ -94,6 +95,7 @@ fn a_screen_shows_levels_stores_callers_and_reclaim() {
             "50 %",
             "client 3 (disk.img)",
             "800 ms",
+            "915.5 MiB",
             "kswapd 7000 pages/s",
             "q quit",
         ] {
@@ -125,6 +127,9 @@ fn callers_are_sorted_as_the_user_says() {
     assert_eq!(first(&model), 1, "who waited longest in all");
     press(&mut model, KeyCode::Char('s'));
     assert_eq!(first(&model), 3, "who has most dirty pages");
+    model.now.callers[1].dirtied_bytes += MIB << 20;
+    press(&mut model, KeyCode::Char('s'));
+    assert_eq!(first(&model), 1, "who writes most");
     press(&mut model, KeyCode::Char('s'));
     assert_eq!(model.order, model::Order::Now);
 }
@@ -136,7 +141,7 @@ fn a_store_is_chosen_and_only_those_who_wait_for_it_are_shown() {
     press(&mut model, KeyCode::Tab);
     assert_eq!(model.store, Some(1));
     let text = drawn(&model, 80, 24);
-    assert!(text.contains("who waits for store 1"), "{text}");
+    assert!(text.contains("callers for store 1"), "{text}");
     assert!(
         text.contains("client 1") && !text.contains("client 3"),
         "{text}"

@@ -79,7 +79,8 @@ impl Work {
     }
 
     /// A commit has ended. The engine learns of it after this, so the pages that waited for it
-    /// still count as under writeback. Whether others wait for another commit shows at the next look.
+    /// still count as under writeback. Whether others wait for another commit shows at the next
+    /// look.
     pub(super) fn commit_ends(&mut self) {
         self.ends(0);
         self.is_due = self.is_due_for_writes;

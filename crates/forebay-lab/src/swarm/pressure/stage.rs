@@ -21,8 +21,8 @@ const LOOK: Span = Span::from_millis(10);
 const LOOKS_AT_MARKS: u64 = 8;
 /// Pages are held for at most this long.
 const HELD_MOST_US: u64 = 60_000;
-/// Pages to hold are taken for at most this long. Towards the end each needs a search of all memory,
-/// for the few that are not yet held, and callers that need a frame search beside it.
+/// Pages to hold are taken for at most this long. Towards the end each needs a search of all
+/// memory, for the few that are not yet held, and callers that need a frame search beside it.
 const TAKING: Span = Span::from_millis(30);
 /// If a load has calms, there is one in each period. It is longer than the nap of kswapd before it
 /// sleeps.
