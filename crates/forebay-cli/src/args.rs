@@ -1,14 +1,18 @@
 //! The command line: the words that were typed ([`Typed`]), and their meaning ([`Command`]).
 
 use crate::ask::{SetArguments, TopArguments, TypedSet, TypedTop, TypedWhy, WhyArguments};
+use crate::config::{self, Tuning};
 use crate::demo::DemoArguments;
+use crate::error::CommandError;
 use crate::lab::{LabArguments, TypedLab};
 use crate::mount::{MountArguments, TypedMount};
 use crate::serve::{ServeArguments, TypedServe};
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 use forebay_base::units::{parse_size, show_bytes};
 use forebay_bench::{BenchArguments, CONTENDER_COMMAND, PHASES};
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 /// The smallest budget for the bench. Below it the working sets are a few hundred pages, and the
 /// figures mean nothing.
@@ -62,6 +66,9 @@ enum TypedCommand {
     Top(TypedTop),
     /// Turn knobs of a running server; it says what each was before
     Set(TypedSet),
+    /// Files of settings, for --config of serve nbd and mount
+    #[command(subcommand)]
+    Config(TypedConfig),
     /// Simulate a machine: run workloads, compare policies, measure the five changes again
     Lab(TypedLab),
     /// One contender, controlled over standard input
@@ -72,6 +79,22 @@ enum TypedCommand {
     DemoContender {
         /// Its task.
         assignment: String,
+    },
+}
+
+#[derive(Subcommand)]
+enum TypedConfig {
+    /// Print a complete file: every key with its meaning and its default value
+    Print {
+        /// The values are the defaults
+        #[arg(long, required = true)]
+        defaults: bool,
+    },
+    /// Check a file without starting a server; the first mistake is shown with its line
+    Check {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
     },
 }
 
@@ -144,16 +167,70 @@ pub(crate) enum Command {
     Set(SetArguments),
     /// Use the simulated machine.
     Lab(LabArguments),
+    /// Print a text that follows from the command line alone.
+    Print(String),
     /// Be one contender of a bench that another process runs.
     BenchContender,
 }
 
-/// Reads the command line. A bad call ends the program with status 2 and a message, and `--help`
-/// ends it with status 0.
-pub(crate) fn parse() -> Command {
-    Typed::parse()
-        .checked()
-        .unwrap_or_else(|error| error.exit())
+/// Reads the command line, and the file that it names. A call that is bad by itself ends the
+/// program with status 2 and a message, and `--help` ends it with status 0.
+///
+/// # Errors
+/// What is wrong with a file of settings.
+pub(crate) fn parse() -> Result<Command, CommandError> {
+    let expanded = config::expand(&Typed::command(), std::env::args_os().collect())?;
+    let typed = Typed::try_parse_from(expanded.words).unwrap_or_else(|error| error.exit());
+    if let TypedCommand::Config(typed) = typed.command {
+        return typed.done().map(Command::Print);
+    }
+    let mut command = typed.checked().unwrap_or_else(|error| error.exit());
+    command.tune(expanded.tuning);
+    Ok(command)
+}
+
+impl Command {
+    /// Gives a server the knobs of its file.
+    fn tune(&mut self, tuning: Tuning) {
+        match self {
+            Command::Serve(arguments) => arguments.tuning = tuning,
+            Command::Mount(arguments) => arguments.tuning = tuning,
+            _ => {}
+        }
+    }
+}
+
+impl TypedConfig {
+    /// The text that it asks for.
+    fn done(self) -> Result<String, CommandError> {
+        match self {
+            TypedConfig::Print { .. } => Ok(config::print_defaults(&Typed::command())),
+            TypedConfig::Check { file } => check(&file),
+        }
+    }
+}
+
+/// Checks a file for both servers. What a server needs and the file does not have is given on the
+/// command line.
+fn check(file: &Path) -> Result<String, CommandError> {
+    for words in config::calls_of(&Typed::command(), file)? {
+        let refused = parsed(words).err();
+        let refused = refused.filter(|error| error.kind() != ErrorKind::MissingRequiredArgument);
+        if let Some(error) = refused {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            let problem = first.strip_prefix("error: ").unwrap_or(first);
+            return Err(CommandError::BadCall(format!(
+                "{}: {problem}",
+                file.display()
+            )));
+        }
+    }
+    Ok(format!("{}: no mistake found\n", file.display()))
+}
+
+fn parsed(words: Vec<OsString>) -> Result<Command, clap::Error> {
+    Typed::try_parse_from(words)?.checked()
 }
 
 impl Typed {
@@ -182,6 +259,7 @@ impl Typed {
             TypedCommand::Why(typed) => Command::Why(typed.into()),
             TypedCommand::Top(typed) => Command::Top(typed.into()),
             TypedCommand::Set(typed) => Command::Set(typed.into()),
+            TypedCommand::Config(_) => unreachable!("it was done before"),
             TypedCommand::Lab(typed) => Command::Lab(typed.checked::<Typed>()?),
             TypedCommand::BenchContender => Command::BenchContender,
         })
@@ -214,81 +292,5 @@ fn memory_size(text: &str) -> Result<u64, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn typed(words: &[&str]) -> Result<Command, clap::Error> {
-        Typed::try_parse_from([&["forebay"], words].concat()).and_then(Typed::checked)
-    }
-
-    #[test]
-    fn a_bare_bench_has_the_documented_defaults() {
-        let expected = BenchArguments {
-            memory_bytes: 256 << 20,
-            parent_folder: ".".into(),
-            quick: false,
-            rounds: None,
-            phases: Vec::new(),
-            growth_bytes: 64 << 20,
-            fronts: false,
-            json_file: None,
-        };
-        assert_eq!(typed(&["bench"]).unwrap(), Command::Bench(expected));
-    }
-
-    #[test]
-    fn every_flag_arrives() {
-        let words = [
-            "bench", "--memory", "65M", "--dir", "/x", "--quick", "--fronts", "--json", "r",
-        ];
-        let expected = BenchArguments {
-            memory_bytes: 64 << 20,
-            parent_folder: "/x".into(),
-            quick: true,
-            rounds: None,
-            phases: Vec::new(),
-            growth_bytes: 64 << 20,
-            fronts: true,
-            json_file: Some("r".into()),
-        };
-        assert_eq!(typed(&words).unwrap(), Command::Bench(expected));
-    }
-
-    #[test]
-    fn rounds_are_a_small_number_and_not_for_the_quick_bench() {
-        let Command::Bench(arguments) = typed(&["bench", "--rounds", "5"]).unwrap() else {
-            panic!("a bench was asked for");
-        };
-        assert_eq!(arguments.rounds, Some(5));
-        for words in [
-            &["bench", "--rounds", "0"][..],
-            &["bench", "--rounds", "101"],
-            &["bench", "--quick", "--rounds", "3"],
-        ] {
-            let error = typed(words).unwrap_err();
-            assert_eq!(error.exit_code(), 2, "{words:?}");
-        }
-    }
-
-    #[test]
-    fn phases_are_those_that_exist() {
-        let words = [
-            "bench", "--phase", "miss", "--phase", "growth", "--growth", "8G",
-        ];
-        let Command::Bench(arguments) = typed(&words).unwrap() else {
-            panic!("a bench was asked for");
-        };
-        assert_eq!(arguments.phases, ["miss", "growth"]);
-        assert_eq!(arguments.growth_bytes, 8 << 30);
-        let error = typed(&["bench", "--phase", "misses"]).unwrap_err();
-        assert_eq!(error.exit_code(), 2);
-    }
-
-    #[test]
-    fn sizes_out_of_range_are_bad_calls() {
-        for size in ["1M", "0", "fast", "999999T"] {
-            let error = typed(&["bench", "--memory", size]).unwrap_err();
-            assert_eq!(error.exit_code(), 2, "{size}");
-        }
-    }
-}
+#[path = "args_tests.rs"]
+mod tests;

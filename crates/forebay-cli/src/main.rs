@@ -7,6 +7,12 @@ mod args;
     reason = "use output::print"
 )]
 mod ask;
+#[deny(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "use output::print"
+)]
+mod config;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod control;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
@@ -29,7 +35,21 @@ use forebay_bench::BenchError;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let outcome = match args::parse() {
+    let outcome = args::parse().and_then(run);
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&error);
+            if let CommandError::Bench(BenchError::Interrupted { signal }) = &error {
+                end_by(*signal);
+            }
+            ExitCode::from(error.exit_status())
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), CommandError> {
+    match command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoContender(assignment) => demo::be_contender(&assignment),
         Command::Bench(arguments) => forebay_bench::run(&arguments).map_err(Into::into),
@@ -40,16 +60,7 @@ fn main() -> ExitCode {
         Command::Top(arguments) => ask::run_top(&arguments),
         Command::Set(arguments) => ask::run_set(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            say(&error);
-            if let CommandError::Bench(BenchError::Interrupted { signal }) = &error {
-                end_by(*signal);
-            }
-            ExitCode::from(error.exit_status())
-        }
+        Command::Print(text) => output::print(&text),
     }
 }
 

@@ -9,6 +9,7 @@ mod server;
 use client::Client;
 use serde_json::{Value, json};
 use server::Served;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -453,4 +454,110 @@ fn top_prints_a_screen_and_needs_a_terminal_for_more() {
         "{}",
         text(&bare.stderr)
     );
+}
+
+/// Every name that begins with `forebay_` in `text`.
+fn metric_names(text: &str) -> BTreeSet<&str> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let words = text.split(|letter: char| !is_part(letter));
+    words.filter(|word| word.starts_with("forebay_")).collect()
+}
+
+/// The names of `text` for which `metrics` declare nothing.
+fn undeclared<'t>(text: &'t str, metrics: &str) -> Vec<&'t str> {
+    let mut declared = BTreeSet::new();
+    for line in metrics.lines() {
+        let Some((name, kind)) = line
+            .strip_prefix("# TYPE ")
+            .and_then(|it| it.split_once(' '))
+        else {
+            continue;
+        };
+        let ends: &[&str] = match kind {
+            "counter" => &["_total"],
+            "histogram" => &["_bucket", "_sum", "_count"],
+            _ => &[""],
+        };
+        declared.extend(ends.iter().map(|end| format!("{name}{end}")));
+    }
+    let names = metric_names(text).into_iter();
+    names.filter(|name| !declared.contains(*name)).collect()
+}
+
+#[test]
+fn the_dashboard_names_only_metrics_that_there_are() {
+    let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib");
+    let dashboard = std::fs::read_to_string(contrib.join("grafana/forebay.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&dashboard).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels
+        .iter()
+        .flat_map(|panel| panel["targets"].as_array().unwrap());
+    let mut expressions: Vec<&str> = targets.map(|it| it["expr"].as_str().unwrap()).collect();
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    expressions.extend(variables.iter().filter_map(|it| it["definition"].as_str()));
+    let text = expressions.join("\n");
+    assert!(metric_names(&text).len() > 20, "{text}");
+    let server = Controlled::start(&[]);
+    let (_, metrics) = server.get("/metrics");
+    assert_eq!(undeclared(&text, &metrics), Vec::<&str>::new());
+    let wrong = "rate(forebay_nr_dirtied[1m]) + forebay_no_total + forebay_wait_seconds_bucket";
+    let found = undeclared(wrong, &metrics);
+    assert_eq!(found, ["forebay_no_total", "forebay_nr_dirtied"]);
+}
+
+#[test]
+fn metrics_have_the_sums_of_the_ledger() {
+    let server = Controlled::start(&[]);
+    server.write("heavy.img", 40);
+    let (_, metrics) = server.get("/metrics");
+    let state = server.json("/state");
+    let mut sums = BTreeMap::<&str, u64>::new();
+    for wait in state["waits"].as_array().unwrap() {
+        let sum = sums.entry(wait["cause"].as_str().unwrap()).or_default();
+        *sum += wait["waited_us"].as_u64().unwrap();
+    }
+    assert!(!sums.is_empty(), "{state}");
+    for (cause, us) in sums {
+        let seconds = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+        let line = format!("forebay_wait_seconds_sum{{cause=\"{cause}\"}} {seconds}\n");
+        assert!(metrics.contains(&line), "{line} is missing in\n{metrics}");
+    }
+}
+
+#[test]
+fn a_server_takes_its_settings_from_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let settings = format!(
+        "memory = '64M'\ncontrol = '{}'\nswappiness = 10\n[store.0]\nmax_ratio = 50\n\
+         [nbd]\nsocket = '{}'\ncreate = '8M'\n[[nbd.export]]\npath = '{}'\nname = 'one'\n",
+        path("c").display(),
+        path("s").display(),
+        path("one.img").display()
+    );
+    std::fs::write(path("f.toml"), settings).unwrap();
+    let mut call = forebay(&["serve", "nbd", "--config"]);
+    call.arg(path("f.toml")).stdout(Stdio::piped());
+    let served = Served::started(call, path("s"));
+    let server = Controlled {
+        socket: path("c"),
+        folder,
+        served,
+    };
+    let settings = &server.json("/state")["settings"];
+    assert_eq!(settings["swappiness"], 10);
+    assert_eq!(settings["store.0.max_ratio"], 50);
+    assert_eq!(server.json("/state")["times_tuned"], 0);
+    assert_eq!(server.client("one").write(0, &[1; 4096], true).unwrap(), 0);
+    let file = server.folder.path().join("f.toml");
+    let check = forebay(&["config", "check"]).arg(&file).output().unwrap();
+    assert!(check.status.success() && check.stderr.is_empty());
+    std::fs::write(&file, "\nstore.3.max_ratio = 5\n").unwrap();
+    let image = server.folder.path().join("two.img");
+    let mut call = server::command(&image, &server.folder.path().join("t"), &["--create", "8M"]);
+    let refused = call.arg("--config").arg(&file).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let told = text(&refused.stderr);
+    assert!(told.contains("f.toml:2: there is no store 3"), "{told}");
 }

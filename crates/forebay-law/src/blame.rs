@@ -40,8 +40,9 @@
 //! first, second  = the two suspects with the most time
 //! is clear = first > 2 * second
 //!
-//! saved by twice the memory      = min(paused, limit / store rate) + waits for frames
-//! saved by twice the store rate  = min(paused, elapsed / 2)
+//! at once  = max(paused / elapsed, 1)                        calls that pause at the same time
+//! saved by twice the memory      = min(paused, at once * limit / store rate) + waits for frames
+//! saved by twice the store rate  = min(paused, at once * elapsed / 2)
 //! helps    = saved >= waited / 10
 //! ```
 //!
@@ -53,6 +54,8 @@
 //! 4. The slower a store became, the more time it is blamed for; the same holds for a limit.
 //! 5. Nothing saves more time than was waited.
 //! 6. Others' pages are never the cause if the writer has a quarter or more of the dirty pages.
+//! 7. A store that is twice as fast saves at least half of the pauses, however many calls pause at
+//!    the same time.
 //!
 //! # Picture
 //!
@@ -102,7 +105,10 @@
 //! of another call of the same writer has the cause of that pause, which the engine notes; one that
 //! ends before its writer ever paused has none, and counts as the other pauses do. A store with few
 //! samples may look slower than it is, so it is suspected only at half of its rate before, or less.
-//! A part is rounded down, and the rest keeps the difference.
+//! A part is rounded down, and the rest keeps the difference. Waits are summed over the calls of a
+//! caller, and calls that run in parallel wait longer in all than the window is long. Their mean
+//! number is the least that explains the sum: calls that did not wait are not counted, so a saving
+//! may be more than is said and is never more than was waited.
 //!
 //! # Lineage
 //!
@@ -511,21 +517,25 @@ impl Savings {
 /// How much time each change would have saved.
 pub fn savings(inputs: &BlameInputs) -> Savings {
     let paused = inputs.paused_us();
+    // The time of the calls that pause at once: a second of the window is a second for each.
+    let elapsed = inputs.elapsed_us.max(1);
+    let of_calls = paused.max(elapsed);
     // Twice the memory takes that many more pages, once; then it is as full as before.
     let rate = inputs.store_pages_per_s;
     let room_us = (u128::from(inputs.limit_pages) * 1_000_000)
         .checked_div(u128::from(rate))
         .map_or(0, |us| u64::try_from(us).unwrap_or(u64::MAX));
+    let room_of_calls_us = part(of_calls, room_us.min(elapsed), elapsed);
     let waited_us = inputs.all_us();
     Savings {
         waited_us,
         twice_the_memory_us: paused
-            .min(room_us)
+            .min(room_of_calls_us)
             .saturating_add(inputs.frames_us())
             .min(waited_us),
         // The store takes the same pages in half of the time. The caller's own work takes as long
         // as before.
-        twice_the_store_us: paused.min(inputs.elapsed_us / 2),
+        twice_the_store_us: paused.min(of_calls / 2),
     }
 }
 

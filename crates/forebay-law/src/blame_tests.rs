@@ -108,6 +108,12 @@ proptest! {
             prop_assert_ne!(cause_of_pause(&facts), Cause::OthersDirty);
         }
     }
+
+    #[test]
+    fn condition_7_half_of_the_pauses_is_saved_at_any_depth(inputs in any_inputs()) {
+        let saved = savings(&inputs).twice_the_store_us;
+        prop_assert!(saved >= inputs.paused_us() / 2);
+    }
 }
 
 #[test]
@@ -229,4 +235,34 @@ fn vector_b6_memory_helps_where_frames_are_short_and_not_against_a_rate() {
     let short = waited(Cause::NoFrames, 5);
     assert!(savings(&short).memory_helps() && !savings(&short).store_helps());
     assert!(!savings(&waited(Cause::Commit, 50)).memory_helps());
+}
+
+/// The same pauses of one call and of 32 calls at once: the same changes help, and save each call
+/// as much.
+#[test]
+fn vector_b7_calls_in_parallel_are_helped_as_one_call_is() {
+    let mut one = waited(Cause::OwnRate, 3_800_000);
+    one.elapsed_us = 3_800_000;
+    (one.store_pages_per_s, one.limit_pages) = (1_000, 100);
+    let mut many = one;
+    many.waited_us[Cause::OwnRate as usize] *= 32;
+    let (saved, saved_by_many) = (savings(&one), savings(&many));
+    assert_eq!(
+        (saved.twice_the_memory_us, saved.twice_the_store_us),
+        (100_000, 1_900_000)
+    );
+    assert_eq!(
+        (
+            saved_by_many.twice_the_memory_us,
+            saved_by_many.twice_the_store_us
+        ),
+        (3_200_000, 60_800_000)
+    );
+    assert!(saved_by_many.store_helps() && !saved_by_many.memory_helps());
+
+    // Waits of ten times the window, and a store that needs 11 s for what may be dirty.
+    let mut seen = waited(Cause::OwnRate, 39_200_000);
+    seen.elapsed_us = 3_800_000;
+    (seen.store_pages_per_s, seen.limit_pages) = (1_000, 11_000);
+    assert!(savings(&seen).store_helps() && savings(&seen).memory_helps());
 }

@@ -1,7 +1,7 @@
 //! One request to a store: it owns its pages and must be finished.
 
 use crate::error::{Failure, StoreError};
-use forebay_base::PAGE_BYTES;
+use forebay_base::{Instant, PAGE_BYTES};
 use std::fmt;
 use std::num::NonZero;
 use std::ptr::NonNull;
@@ -121,6 +121,8 @@ pub struct FinishedIo {
     pub result: Result<(), StoreError>,
     /// What this write wrote is durable, so that it needs no commit ([`Io::durable`]).
     pub is_durable: bool,
+    /// When it was submitted, if the submitter said so ([`Io::submitted_at`]).
+    pub submitted: Option<Instant>,
 }
 
 /// One request. Page `i` holds the bytes from `offset_bytes + i * PAGE_BYTES`; the last page may
@@ -140,6 +142,9 @@ struct Parts {
     has_bytes: bool,
     is_awaited: bool,
     asks_durable: bool,
+    /// When it was submitted, ns plus one; 0 if the submitter did not say so. A request is moved
+    /// around, so it stays small.
+    submitted_ns: u64,
 }
 
 /// The address of pages without bytes: aligned, and used by nobody.
@@ -184,6 +189,7 @@ impl Io {
                 has_bytes: true,
                 is_awaited: false,
                 asks_durable: false,
+                submitted_ns: 0,
             }),
         }
     }
@@ -232,6 +238,32 @@ impl Io {
     /// Whether the call that submits it will wait for its end.
     pub fn is_awaited(&self) -> bool {
         self.parts().is_awaited
+    }
+
+    /// The same request, which is submitted at `now`: its end says so again. No store needs it.
+    ///
+    /// ```
+    /// use forebay_base::Instant;
+    /// use forebay_store::{Finish, FinishedIo, Io, IoKind, MemoryStore, ObjectId, Request, Store};
+    /// struct Done;
+    /// impl Finish for Done {
+    ///     fn finished(&self, io: FinishedIo) {
+    ///         assert_eq!(io.submitted, Some(Instant::from_nanos(5)));
+    ///     }
+    /// }
+    /// let request = Request {
+    ///     kind: IoKind::Commit,
+    ///     object: ObjectId(1),
+    ///     offset_bytes: 0,
+    ///     length_bytes: 0,
+    /// };
+    /// let io = Io::phantom(request, std::sync::Arc::new(Done), 0);
+    /// MemoryStore::new().submit(io.submitted_at(Instant::from_nanos(5)));
+    /// ```
+    #[must_use]
+    pub fn submitted_at(mut self, now: Instant) -> Io {
+        self.parts.as_mut().expect(UNFINISHED).submitted_ns = now.as_nanos().saturating_add(1);
+        self
     }
 
     /// The same write, which a commit of its object would follow. If the store can make just this
@@ -404,14 +436,17 @@ impl Io {
             pages,
             token,
             finisher,
+            submitted_ns,
             ..
         } = parts;
+        let submitted = submitted_ns.checked_sub(1).map(Instant::from_nanos);
         finisher.finished(FinishedIo {
             request,
             pages,
             token,
             result,
             is_durable,
+            submitted,
         });
     }
 

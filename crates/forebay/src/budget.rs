@@ -5,7 +5,7 @@ use crate::error::{BuildError, MemoryError};
 use crate::lists::shadow;
 use crate::marks;
 use crate::settings::{NodeSettings, Settings, ZoneSettings};
-use crate::state::{dirty_index, frame, index, ledger, zone};
+use crate::state::{dirty_index, frame, index, ledger, times, zone};
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::{byte_of, page_of, show_bytes};
 
@@ -27,7 +27,7 @@ const SMALLEST_ZONE_PAGES: u64 = 128;
 const PAGE_PRICE_BYTES: u64 = PAGE_BYTES as u64 + OVERHEAD_LIMIT_BYTES;
 
 /// Costs that do not grow with the number of pages are at most the price of this many pages.
-const FIXED_PAGES: u64 = 6;
+const FIXED_PAGES: u64 = 8;
 
 /// The memory of objects is taken off the pages in steps of this part of the budget, and of at
 /// least this many bytes, so that a few objects change nothing.
@@ -95,7 +95,7 @@ impl Budget {
                 limit_bytes,
             });
         }
-        let needed_bytes = byte_of(self.needed_frames(settings)) + self.overhead_bytes();
+        let needed_bytes = byte_of(self.needed_frames(settings)) + self.beside_bytes();
         if memory_bytes < needed_bytes {
             return Err(MemoryError::TooSmall {
                 given_bytes: memory_bytes,
@@ -124,7 +124,7 @@ impl Budget {
         object_bytes: u64,
     ) -> Vec<Vec<u64>> {
         let all = u64::from(self.frames);
-        let within = |bytes: u64| page_of(bytes.saturating_sub(self.overhead_bytes())).min(all);
+        let within = |bytes: u64| page_of(bytes.saturating_sub(self.beside_bytes())).min(all);
         let most = within(memory_bytes);
         let least = self.needed_frames(settings).max(most / 2).min(most);
         let frames = within(memory_bytes.saturating_sub(object_bytes)).max(least);
@@ -149,10 +149,16 @@ impl Budget {
 
     /// Bytes of the pages and of everything beside them.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        u64::from(self.frames) * PAGE_BYTES as u64 + self.overhead_bytes()
+        u64::from(self.frames) * PAGE_BYTES as u64 + self.beside_bytes()
     }
 
-    /// Bytes of everything beside the pages.
+    /// Bytes of everything beside the pages: what they cost, and histograms, which are the same
+    /// few KiB in each cache.
+    pub(crate) fn beside_bytes(&self) -> u64 {
+        self.overhead_bytes() + times::BYTES as u64
+    }
+
+    /// Bytes that the pages cost beside their own.
     pub(crate) fn overhead_bytes(&self) -> u64 {
         self.bytes_beside_ledger() + self.ledger_room().bytes() as u64
     }
@@ -301,7 +307,11 @@ mod tests {
                 per_page <= OVERHEAD_LIMIT_BYTES,
                 "{mib} MiB: {per_page} bytes a page"
             );
-            let all = budget.overhead_bytes() + u64::from(budget.frames) * PAGE_BYTES as u64;
+            let all = budget.memory_bytes();
+            assert_eq!(
+                all - budget.overhead_bytes() - u64::from(budget.frames) * PAGE_BYTES as u64,
+                times::BYTES as u64
+            );
             assert!(all <= mib << 20, "{mib} MiB: {all} bytes in all");
         }
     }

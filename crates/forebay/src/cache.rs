@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::error::{BuildError, MemoryError, SyncError};
 use crate::event::{CallKind, WaitedCall};
 use crate::file::File;
+use crate::histogram::Histograms;
 use crate::marks::Mark;
 use crate::memory::Swap;
 use crate::policy::ScanBalance;
@@ -305,6 +306,11 @@ impl Cache {
     /// How long each caller waited for each store and cause, in the same window.
     pub fn wait_rows(&self, last: Option<Span>) -> Vec<WaitRow> {
         self.engine.wait_rows(last)
+    }
+
+    /// How long calls waited and stores took, counted by length.
+    pub fn histograms(&self) -> Histograms {
+        self.engine.histograms()
     }
 
     /// Stalls: calls that took [`Settings::stall_threshold`] or longer from their first wait on.

@@ -11,6 +11,7 @@ use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
 use crate::state::frame::{HOLDS, flag};
 use crate::state::index::{object_of, page_of};
+use crate::state::ledger::Sums;
 use crate::state::object::{ObjectState, Origin, QueuePlace};
 use crate::state::zone::Zone;
 use forebay_base::sync::{
@@ -18,6 +19,7 @@ use forebay_base::sync::{
     lock,
 };
 use forebay_base::units::pages_for;
+use forebay_law::blame::Cause;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -37,6 +39,7 @@ impl Engine {
         self.check_books(&mut wrong);
         self.check_queues(&mut wrong);
         self.check_slots(&mut wrong);
+        self.check_waits(&mut wrong);
         wrong
     }
 
@@ -205,6 +208,31 @@ impl Engine {
                 "page {} is in flight and not tagged (D2)",
                 page_of(owner)
             ));
+        }
+    }
+
+    fn check_waits(&self, wrong: &mut Vec<String>) {
+        let rows = self.ledger.sums(self.rt.now(), None);
+        let histograms = self.times.waits();
+        for cause in Cause::ALL {
+            let of_cause = rows.iter().filter(|(key, _)| key.cause == cause);
+            let mut waits = Sums::default();
+            of_cause.for_each(|(_, sums)| waits.add(*sums));
+            let counted = histograms.iter().find(|(known, _)| *known == cause);
+            let counted = counted.map(|(_, it)| *it).unwrap_or_default();
+            let name = cause.name();
+            compare(
+                wrong,
+                &format!("{name}: waits (HT1)"),
+                counted.count(),
+                waits.calls,
+            );
+            compare(
+                wrong,
+                &format!("{name}: us (HT1)"),
+                counted.sum_us,
+                waits.us,
+            );
         }
     }
 

@@ -23,6 +23,7 @@ use crate::state::ledger::Ledger;
 use crate::state::object::{ObjectState, Origin};
 use crate::state::objects::ObjectTable;
 use crate::state::shrinkers::Shrinkers;
+use crate::state::times::WaitTimes;
 use crate::state::vectors::IoVectors;
 use crate::stores::Stores;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,6 +48,7 @@ pub(crate) struct Engine {
     pub(crate) rt: Rt,
     pub(crate) records: Records,
     pub(crate) ledger: Ledger,
+    pub(crate) times: WaitTimes,
     pub(crate) heaviest: Heaviest,
     pub(crate) memory: Memory,
     pub(crate) slab: BlockSlab,
@@ -105,6 +107,7 @@ impl Engine {
             rt: parts.rt,
             records,
             ledger: Ledger::with_room(budget.ledger_room()),
+            times: WaitTimes::default(),
             heaviest: Heaviest::default(),
             knobs: Knobs::new(&KnobValues::of(&settings)),
             balloon: Balloon {
@@ -156,7 +159,7 @@ impl Engine {
 
     /// A request for pages of this cache.
     pub(crate) fn page_io(&self, request: Request, pages: Vec<PagePointer>, token: u64) -> Io {
-        let io = Io::new(request, pages, self.shared(), token);
+        let io = Io::new(request, pages, self.shared(), token).submitted_at(self.rt.now());
         if self.memory.frames.arena().is_phantom() {
             io.without_bytes()
         } else {

@@ -82,6 +82,18 @@ pub enum CallKind {
 }
 
 impl CallKind {
+    /// Every kind, in the order of their numbers.
+    pub const ALL: [CallKind; 8] = [
+        CallKind::Read,
+        CallKind::Write,
+        CallKind::Page,
+        CallKind::Sync,
+        CallKind::Truncate,
+        CallKind::Discard,
+        CallKind::Advise,
+        CallKind::Memory,
+    ];
+
     /// Its name for people and for programs.
     pub fn name(self) -> &'static str {
         match self {

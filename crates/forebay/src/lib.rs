@@ -48,6 +48,7 @@ mod stores;
 
 pub mod blocking;
 pub mod event;
+pub mod histogram;
 pub mod policy;
 pub mod retune;
 pub mod settings;

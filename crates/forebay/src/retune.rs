@@ -80,16 +80,7 @@ impl Changes {
 
     /// Refuses values that [`Settings`] would refuse too.
     pub(crate) fn check(settings: &Settings, values: &KnobValues) -> Result<(), BuildError> {
-        let changed = Settings {
-            dirty: values.dirty,
-            writeback_interval: values.writeback_interval,
-            dirty_expire: values.dirty_expire,
-            readahead_pages: values.readahead_pages,
-            swappiness: values.swappiness,
-            stall_threshold: values.stall_threshold,
-            ..settings.clone()
-        };
-        changed.check()
+        settings.with_values(values).check()
     }
 
     /// The present values, from `values` and `memory_bytes`, of the knobs that these changes set.
@@ -112,6 +103,17 @@ impl Changes {
         }
     }
 
+    /// Every knob of a cache that is built with `settings`, with its value. Stores have theirs in
+    /// [`BackingSettings`].
+    ///
+    /// ```
+    /// use forebay::{Changes, Settings};
+    /// assert_eq!(Changes::of(&Settings::default()).swappiness, Some(60));
+    /// ```
+    pub fn of(settings: &Settings) -> Changes {
+        Changes::all(&KnobValues::of(settings), settings.memory_bytes)
+    }
+
     /// Every knob of the cache, with its value.
     pub(crate) fn all(values: &KnobValues, memory_bytes: u64) -> Changes {
         Changes {
@@ -130,7 +132,78 @@ impl Changes {
     }
 }
 
+impl Settings {
+    /// These settings with `changes`, to build a cache that has them from the start. Changes of
+    /// stores are for [`BackingSettings::changed`].
+    ///
+    /// # Errors
+    /// [`BuildError::BadSetting`] with the allowed values. Whether the memory is enough is checked
+    /// when the cache is built.
+    ///
+    /// ```
+    /// use forebay::{Changes, Settings};
+    /// let changes = Changes { swappiness: Some(10), ..Changes::default() };
+    /// assert_eq!(Settings::default().changed(&changes)?.swappiness, 10);
+    /// # Ok::<(), forebay::BuildError>(())
+    /// ```
+    pub fn changed(&self, changes: &Changes) -> Result<Settings, BuildError> {
+        let mut settings = self.with_values(&changes.applied(KnobValues::of(self)));
+        set(&mut settings.memory_bytes, changes.memory_bytes);
+        settings.check()?;
+        Ok(settings)
+    }
+
+    fn with_values(&self, values: &KnobValues) -> Settings {
+        Settings {
+            dirty: values.dirty,
+            writeback_interval: values.writeback_interval,
+            dirty_expire: values.dirty_expire,
+            readahead_pages: values.readahead_pages,
+            swappiness: values.swappiness,
+            stall_threshold: values.stall_threshold,
+            ..self.clone()
+        }
+    }
+}
+
+impl BackingSettings {
+    /// These settings with `changes`, whose number does not count.
+    ///
+    /// # Errors
+    /// [`BuildError::BadSetting`] with the allowed values.
+    ///
+    /// ```
+    /// use forebay::StoreChanges;
+    /// use forebay::settings::BackingSettings;
+    /// let changes = StoreChanges { max_ratio_percent: Some(101), ..StoreChanges::default() };
+    /// assert!(BackingSettings::default().changed(&changes).is_err());
+    /// ```
+    pub fn changed(&self, changes: &StoreChanges) -> Result<BackingSettings, BuildError> {
+        let settings = changes.applied(*self);
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
 impl StoreChanges {
+    /// Every knob of a store that is attached with `settings` and gets the number `bdi`.
+    ///
+    /// ```
+    /// use forebay::StoreChanges;
+    /// use forebay::settings::BackingSettings;
+    /// let all = StoreChanges::of(0, &BackingSettings::default());
+    /// assert_eq!(all.max_ratio_percent, Some(100));
+    /// ```
+    pub fn of(bdi: usize, settings: &BackingSettings) -> StoreChanges {
+        StoreChanges {
+            bdi,
+            min_ratio_percent: Some(settings.min_ratio_percent),
+            max_ratio_percent: Some(settings.max_ratio_percent),
+            strict_limit: Some(settings.strict_limit),
+            drain: Some(settings.drain),
+        }
+    }
+
     /// `settings` with these changes.
     pub(crate) fn applied(&self, mut settings: BackingSettings) -> BackingSettings {
         set(&mut settings.min_ratio_percent, self.min_ratio_percent);

@@ -2,6 +2,7 @@
 
 use crate::counters::Counter;
 use crate::engine::Engine;
+use crate::histogram::{Histograms, RequestTimes};
 use crate::lists::List;
 use crate::settings::PageMemory;
 use crate::state::zone::Zone;
@@ -198,7 +199,7 @@ impl Engine {
             frames,
             nr_balloon_pages: spanned_pages - frames,
             pages_over: self.memory.pages_over(),
-            memory_bytes: frames * self.page_bytes() + overhead_bytes + object_bytes,
+            memory_bytes: frames * self.page_bytes() + self.budget.beside_bytes() + object_bytes,
             object_bytes,
             overhead_bytes_per_page: overhead_bytes.div_ceil(spanned_pages),
             shadows: self.memory.lists.shadows() as u64,
@@ -208,6 +209,20 @@ impl Engine {
                 .get()
                 .map_or(0, |swap| swap.slots.total() - swap.slots.free_slots()),
             reads_in_flight: self.reads_in_flight.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn histograms(&self) -> Histograms {
+        let mut requests = Vec::new();
+        self.stores.for_each(|backing| {
+            let bdi = backing.number;
+            let of_kind = |(kind, times)| RequestTimes { bdi, kind, times };
+            requests.extend(backing.times.requests().into_iter().map(of_kind));
+        });
+        Histograms {
+            waits: self.times.waits(),
+            calls: self.times.calls(),
+            requests,
         }
     }
 

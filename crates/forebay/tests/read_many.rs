@@ -274,12 +274,14 @@ fn uneven(rt: &Rt, files: Arc<FileStore>) -> Arc<FaultStore> {
     faults
 }
 
+/// Pages of the file that threads read, and calls of each thread.
+const PAGES: u64 = 1_200;
+const CALLS: usize = 150;
+
 /// Threads of the system that read many pages in rings of their own, from a file larger than the
 /// cache. Now and then one gives up, and some reads fail or are late.
 #[test]
 fn threads_read_in_their_own_rings_whatever_fails_and_whoever_gives_up() {
-    const PAGES: u64 = 1_200;
-    const CALLS: usize = 150;
     let folder = tempfile::tempdir().expect("a folder for the test");
     let path = folder.path().join("data");
     let content: Vec<u8> = (0..PAGES).flat_map(page_of).collect();
@@ -318,28 +320,28 @@ fn threads_read_in_their_own_rings_whatever_fails_and_whoever_gives_up() {
         });
         assert_eq!(wrong, Vec::<String>::new());
     }
+}
 
-    fn read_often(rt: &Rt, file: &File, mut chance: Prng, calls: usize) {
-        for _ in 0..calls {
-            let count = 1 + chance.below(90) as usize;
-            let pages: Vec<u64> = (0..count).map(|_| chance.below(PAGES)).collect();
-            let mut bytes = buffers(count);
-            let mut many = requests(&mut bytes, &pages);
-            if chance.chance(1, 4) {
-                let patience = Span::from_micros(chance.below(400));
-                // Whether it ends in time does not matter.
-                let _ = block_on(rt.timeout(patience, file.read_many(&mut many)));
-                continue;
-            }
-            match file.blocking().read_many(&mut many) {
-                Ok(()) => assert!(are_the_pages(&bytes, &pages)),
-                Err(AccessError::Store(_)) => {
-                    for (request, &page) in many.iter().zip(&pages) {
-                        assert!(request.done_bytes == 0 || *request.buffer == page_of(page));
-                    }
+fn read_often(rt: &Rt, file: &File, mut chance: Prng, calls: usize) {
+    for _ in 0..calls {
+        let count = 1 + chance.below(90) as usize;
+        let pages: Vec<u64> = (0..count).map(|_| chance.below(PAGES)).collect();
+        let mut bytes = buffers(count);
+        let mut many = requests(&mut bytes, &pages);
+        if chance.chance(1, 4) {
+            let patience = Span::from_micros(chance.below(400));
+            // Whether it ends in time does not matter.
+            let _ = block_on(rt.timeout(patience, file.read_many(&mut many)));
+            continue;
+        }
+        match file.blocking().read_many(&mut many) {
+            Ok(()) => assert!(are_the_pages(&bytes, &pages)),
+            Err(AccessError::Store(_)) => {
+                for (request, &page) in many.iter().zip(&pages) {
+                    assert!(request.done_bytes == 0 || *request.buffer == page_of(page));
                 }
-                Err(error) => panic!("{error:?}"),
             }
+            Err(error) => panic!("{error:?}"),
         }
     }
 }

@@ -4,6 +4,7 @@
 mod support;
 
 use forebay::event::{CallKind, Event, WaitedCall};
+use forebay::histogram::BOUNDS_US;
 use forebay::why::{Cause, Suspect, WhyLine};
 use forebay::{AttachedStore, Caller, Changes, Counter, File, Settings, StoreChanges};
 use forebay_base::Span;
@@ -12,6 +13,7 @@ use forebay_store::{
     DelayStore, Delays, Durability, Failure, Fault, FaultAction, FaultStore, Geometry, IoKind,
     MemoryStore, ObjectId, Rate, RateStore, Store,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::void::Void;
@@ -94,8 +96,9 @@ const FRAMES: [Cause; 6] = [
     Cause::DirectReclaim,
 ];
 
-/// The ledger agrees with the counters.
+/// The histograms agree with the ledger, and the ledger with the counters.
 fn assert_sums(bench: &Bench) {
+    assert_histograms(bench);
     let pairs = [
         (
             &PAUSES[..],
@@ -111,6 +114,21 @@ fn assert_sums(bench: &Bench) {
         let counted_us: u64 = counters.iter().map(|counter| bench.count(*counter)).sum();
         assert_eq!(ledger_us(bench, causes), counted_us, "{counters:?}");
     }
+}
+
+/// Invariant HT1, seen from outside.
+fn assert_histograms(bench: &Bench) {
+    let mut sums: BTreeMap<Cause, (u64, u64)> = BTreeMap::new();
+    for row in bench.cache.wait_rows(None) {
+        let sum = sums.entry(row.cause).or_default();
+        *sum = (sum.0 + row.calls, sum.1 + row.waited.as_micros());
+    }
+    let histograms = bench.cache.histograms();
+    let waits = histograms.waits.iter();
+    let counted = waits.map(|(cause, times)| (*cause, (times.count(), times.sum_us)));
+    assert_eq!(counted.collect::<BTreeMap<_, _>>(), sums);
+    let calls: u64 = histograms.calls.iter().map(|(_, it)| it.count()).sum();
+    assert!(sums.is_empty() || calls > 0);
 }
 
 fn first_line(bench: &Bench) -> WhyLine {
@@ -656,5 +674,68 @@ fn a_call_that_finds_all_in_memory_tells_nothing() {
         }
         assert_eq!(waited_calls(&bench), []);
         assert_eq!(bench.cache.wait_rows(None), []);
+        assert_eq!(bench.cache.histograms().waits, []);
     });
+}
+
+/// A cache before a store that answers each kind of request after a time of its own.
+fn delayed(rt: Rt, durability: Durability) -> Bench {
+    Bench::new(rt, 16, |rt, _| {
+        let geometry = Geometry {
+            durability,
+            ..MemoryStore::new().geometry()
+        };
+        let delays = Delays {
+            read: Span::from_micros(80),
+            write: Span::from_millis(2),
+            commit: Span::from_millis(150),
+        };
+        let memory = Arc::new(MemoryStore::with(geometry));
+        Arc::new(DelayStore::new(rt, memory, delays))
+    })
+}
+
+#[test]
+fn requests_are_counted_by_how_long_the_store_took() {
+    for durability in [Durability::OnCommit, Durability::Unstable] {
+        simulate(15, async |rt| {
+            let bench = delayed(rt, durability);
+            let file = bench.open(64 * PAGE as u64);
+            let mut byte = [0];
+            for page in [40, 40, 20] {
+                let read = file.read_at(&mut byte, page * PAGE as u64).await;
+                read.expect("it is there");
+            }
+            for page in [0, 8] {
+                let written = file.write_at(&page_of(1), page * PAGE as u64).await;
+                written.expect("there is room");
+            }
+            file.sync().await.expect("the store is well");
+            let before = bench.cache.histograms();
+            file.read_at(&mut byte, 0).await.expect("it is there");
+            assert_eq!(bench.cache.histograms(), before, "a hit counts nothing");
+            let all = before.requests.iter();
+            let found: Vec<_> = all
+                .map(|it| {
+                    (
+                        it.bdi,
+                        it.kind,
+                        it.times.buckets.iter().rposition(|&n| n > 0),
+                    )
+                })
+                .collect();
+            let bucket = |us| BOUNDS_US.iter().position(|&bound| us <= bound);
+            let expected = [
+                (0, IoKind::Read, bucket(80)),
+                (0, IoKind::Write, bucket(2_000)),
+                (0, IoKind::Commit, bucket(150_000)),
+            ];
+            assert_eq!(found, expected, "{durability:?}");
+            let commits = before.requests[2].times;
+            assert_eq!((commits.count(), commits.sum_us), (1, 150_000));
+            let reads = before.requests[0].times;
+            assert_eq!(reads.sum_us, 80 * reads.count());
+            assert_histograms(&bench);
+        });
+    }
 }

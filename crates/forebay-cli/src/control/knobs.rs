@@ -194,7 +194,9 @@ pub(crate) fn changes(given: &Map<String, Value>) -> Result<Changes, Refused> {
     Ok(changes)
 }
 
-fn set_one(changes: &mut Changes, name: &str, value: &Value) -> (bool, String) {
+/// Puts the knob `name` into `changes`. Returns whether its value was understood, and what is
+/// allowed.
+pub(crate) fn set_one(changes: &mut Changes, name: &str, value: &Value) -> (bool, String) {
     if let Some(knob) = KNOBS.iter().find(|knob| knob.name == name) {
         return ((knob.slot)(changes).set(value), knob.allowed.into());
     }
@@ -249,17 +251,19 @@ pub(crate) fn names() -> Vec<String> {
     names.chain(of_stores).collect()
 }
 
+/// Every name with what the knob does and its allowed values.
+pub(crate) fn described() -> Vec<(String, String)> {
+    let knobs = KNOBS.iter().map(|knob| (knob.about, knob.allowed));
+    let of_stores = STORE_KNOBS.iter().map(|knob| (knob.about, knob.allowed));
+    let texts = knobs.chain(of_stores);
+    let texts = texts.map(|(about, allowed)| format!("{about} ({allowed})"));
+    names().into_iter().zip(texts).collect()
+}
+
 /// A line for each knob: what it does, and its allowed values.
 pub(crate) fn help() -> String {
-    let lines = KNOBS
-        .iter()
-        .map(|knob| (knob.name.to_owned(), knob.about, knob.allowed));
-    let of_stores = STORE_KNOBS.iter().map(|knob| {
-        let name = format!("store.N.{}", knob.name);
-        (name, knob.about, knob.allowed)
-    });
-    let line = |(name, about, allowed)| format!("  {name:<22} {about} ({allowed})\n");
-    lines.chain(of_stores).map(line).collect()
+    let line = |(name, text)| format!("  {name:<22} {text}\n");
+    described().into_iter().map(line).collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! The statistics of a cache as OpenMetrics text.
 
+use forebay::histogram::{BOUNDS_US, Histogram, Histograms, RequestTimes};
 use forebay::statistics::DrainStatistics;
-use forebay::{Counter, Statistics};
+use forebay::{Cache, Counter, Statistics};
 use forebay_base::PAGE_BYTES;
+use forebay_store::IoKind;
 use std::fmt::{Display, Write};
 
 /// Counters in microseconds; they are exposed in seconds.
@@ -11,9 +13,13 @@ const TIMES: [(Counter, &str); 2] = [
     (Counter::ThrottledUs, "reclaim_throttled"),
 ];
 
-/// The statistics of a cache, and the number of clients if the server counts them, in the
-/// exposition format of OpenMetrics 1.0. Counters carry the names of /proc/vmstat.
-pub(crate) fn render(statistics: &Statistics, connections: Option<usize>) -> String {
+/// The statistics and histograms of a cache, and the number of clients if the server counts them,
+/// in the exposition format of OpenMetrics 1.0. Counters carry the names of /proc/vmstat.
+pub(crate) fn of(cache: &Cache, connections: Option<usize>) -> String {
+    render(&cache.statistics(), &cache.histograms(), connections)
+}
+
+fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<usize>) -> String {
     let mut text = Text(String::with_capacity(16 << 10));
     for (&counter, &value) in &statistics.counters {
         match TIMES.iter().find(|(time, _)| *time == counter) {
@@ -72,6 +78,7 @@ pub(crate) fn render(statistics: &Statistics, connections: Option<usize>) -> Str
         );
     }
     stores(&mut text, statistics);
+    times(&mut text, histograms);
     text.0.push_str("# EOF\n");
     text.0
 }
@@ -169,6 +176,52 @@ fn promises(text: &mut Text, statistics: &Statistics) {
     text.counters("bdi_drain_overshoot", &each(|drain| drain.overshoots));
 }
 
+/// How long callers waited and stores took.
+fn times(text: &mut Text, histograms: &Histograms) {
+    let label = |name: &str, value: &str| format!("{name}=\"{value}\"");
+    let waits = histograms.waits.iter();
+    let waits: Vec<_> = waits
+        .map(|(cause, times)| (label("cause", cause.name()), *times))
+        .collect();
+    let help = "Waits of calls that ended, by cause; their sums are those of the ledger";
+    text.histogram("wait_seconds", help, &waits);
+    let calls = histograms.calls.iter();
+    let calls: Vec<_> = calls
+        .map(|(kind, times)| (label("kind", kind.name()), *times))
+        .collect();
+    let help = "Calls that waited, from their first wait to their end";
+    text.histogram("call_seconds", help, &calls);
+    let requests = histograms.requests.iter();
+    let labels = |it: &RequestTimes| {
+        let kind = match it.kind {
+            IoKind::Read => "read",
+            IoKind::Write => "write",
+            _ => "commit",
+        };
+        format!(
+            "{},{}",
+            label("bdi", &it.bdi.to_string()),
+            label("kind", kind)
+        )
+    };
+    let requests: Vec<_> = requests.map(|it| (labels(it), it.times)).collect();
+    let help = "Requests to a store, from their submission to its answer";
+    text.histogram("bdi_request_seconds", help, &requests);
+}
+
+/// Microseconds as seconds.
+fn seconds(us: u64) -> String {
+    format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
+}
+
+/// The same as a bound: without zeros at the end, except one after the point.
+fn bound(us: u64) -> String {
+    let text = seconds(us);
+    let short = text.trim_end_matches('0');
+    let point = if short.ends_with('.') { "0" } else { "" };
+    format!("{short}{point}")
+}
+
 struct Text(String);
 
 impl Text {
@@ -195,10 +248,27 @@ impl Text {
         self.line(format_args!("# TYPE forebay_{name}_seconds counter"));
         self.line(format_args!("# UNIT forebay_{name}_seconds seconds"));
         for (labels, us) in values_us {
-            let (whole, rest) = (us / 1_000_000, us % 1_000_000);
-            self.line(format_args!(
-                "forebay_{name}_seconds_total{labels} {whole}.{rest:06}"
-            ));
+            let value = seconds(*us);
+            self.line(format_args!("forebay_{name}_seconds_total{labels} {value}"));
+        }
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, all: &[(String, Histogram)]) {
+        self.line(format_args!("# TYPE forebay_{name} histogram"));
+        self.line(format_args!("# UNIT forebay_{name} seconds"));
+        self.line(format_args!("# HELP forebay_{name} {help}."));
+        for (labels, times) in all {
+            let bounds = BOUNDS_US.into_iter().map(bound);
+            let mut below = 0;
+            for (bound, count) in bounds.chain(["+Inf".into()]).zip(times.buckets) {
+                below += count;
+                self.line(format_args!(
+                    "forebay_{name}_bucket{{{labels},le=\"{bound}\"}} {below}"
+                ));
+            }
+            let sum = seconds(times.sum_us);
+            self.line(format_args!("forebay_{name}_sum{{{labels}}} {sum}"));
+            self.line(format_args!("forebay_{name}_count{{{labels}}} {below}"));
         }
     }
 
@@ -228,7 +298,7 @@ mod tests {
         let store = cache.attach(Arc::new(MemoryStore::new())).unwrap();
         let file = cache.open(&store, ObjectId(1), 0).unwrap().blocking();
         file.write_at(&[1; 8192], 0).unwrap();
-        let text = render(&cache.statistics(), Some(3));
+        let text = of(&cache, Some(3));
         forebay_rt::block_on(cache.close()).unwrap();
         text
     }
@@ -260,9 +330,79 @@ mod tests {
                 assert!(declared.insert(name.to_owned()), "{name} twice");
             } else if !line.starts_with('#') {
                 let name = line.split([' ', '{']).next().unwrap();
-                let base = name.strip_suffix("_total").unwrap_or(name);
+                let ends = ["_total", "_bucket", "_sum", "_count"];
+                let base = ends.iter().find_map(|end| name.strip_suffix(end));
+                let base = base.unwrap_or(name);
                 assert!(declared.contains(base), "{line}");
             }
         }
+    }
+
+    /// Of the last line that begins with `start`, the number at the end.
+    fn last(text: &str, start: &str) -> String {
+        let found = text.lines().rfind(|line| line.starts_with(start));
+        let found = found.unwrap_or_else(|| panic!("{start} is missing in\n{text}"));
+        found.rsplit(' ').next().unwrap().to_owned()
+    }
+
+    #[test]
+    fn buckets_have_all_that_was_no_longer_than_their_bound() {
+        let mut times = Histogram::default();
+        times.buckets[0] = 2;
+        times.buckets[9] = 1;
+        times.buckets[11] = 1;
+        times.sum_us = 12_500_100;
+        let mut text = Text(String::new());
+        text.histogram("x_seconds", "X", &[("a=\"b\"".into(), times)]);
+        let text = text.0;
+        let expected = "# TYPE forebay_x_seconds histogram\n# UNIT forebay_x_seconds seconds\n";
+        assert!(text.starts_with(expected), "{text}");
+        for (le, count) in [
+            ("0.00003", 2),
+            ("0.2", 2),
+            ("1.0", 3),
+            ("10.0", 3),
+            ("+Inf", 4),
+        ] {
+            let line = format!("forebay_x_seconds_bucket{{a=\"b\",le=\"{le}\"}} {count}\n");
+            assert!(text.contains(&line), "{line} is missing in\n{text}");
+        }
+        assert_eq!(last(&text, "forebay_x_seconds_sum{a=\"b\"}"), "12.500100");
+        assert_eq!(last(&text, "forebay_x_seconds_count{a=\"b\"}"), "4");
+    }
+
+    #[test]
+    fn histograms_of_a_cache_have_its_causes_and_stores() {
+        let cache = Cache::new(Settings {
+            memory_bytes: 8 << 20,
+            ..Settings::default()
+        })
+        .unwrap();
+        let store = cache.attach(Arc::new(MemoryStore::new())).unwrap();
+        let file = cache.open(&store, ObjectId(1), 0).unwrap().blocking();
+        for round in 0..64 {
+            file.write_at(&vec![round; 256 << 10], u64::from(round) << 18)
+                .unwrap();
+        }
+        forebay_rt::block_on(cache.close()).unwrap();
+        let text = of(&cache, None);
+        let rows = cache.wait_rows(None);
+        assert!(!rows.is_empty(), "16 MiB do not fit in 8");
+        for row in &rows {
+            let cause = row.cause.name();
+            let same = rows.iter().filter(|it| it.cause == row.cause);
+            let us: u64 = same.map(|it| it.waited.as_micros()).sum();
+            let sum = last(
+                &text,
+                &format!("forebay_wait_seconds_sum{{cause=\"{cause}\"}}"),
+            );
+            assert_eq!(sum, seconds(us));
+        }
+        let writes = "forebay_bdi_request_seconds_count{bdi=\"0\",kind=\"write\"}";
+        assert_ne!(last(&text, writes), "0");
+        assert_ne!(
+            last(&text, "forebay_call_seconds_count{kind=\"write\"}"),
+            "0"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! A cache and its stores, as both servers use them.
 
+use crate::config::Tuning;
 use crate::error::CommandError;
 use forebay::event::EventSink;
 use forebay::settings::BackingSettings;
@@ -9,9 +10,10 @@ use forebay_bench::StepError;
 use forebay_rt::Rt;
 use forebay_store::{FileStore, FileStoreSettings, Store};
 
-/// A cache with `settings` whose events go to `sink`.
+/// A cache with `settings` and the knobs in `tuning`, whose events go to `sink`.
 pub(crate) fn cache_of(
-    settings: Settings,
+    settings: &Settings,
+    tuning: &Tuning,
     rt: &Rt,
     sink: Arc<dyn EventSink>,
 ) -> Result<Cache, CommandError> {
@@ -19,7 +21,9 @@ pub(crate) fn cache_of(
         rt: rt.clone(),
         sink: Some(sink),
     };
-    Cache::with_parts(settings, parts).map_err(|error| failed("start", &error))
+    let settings = tuning.applied(settings);
+    let cache = settings.and_then(|settings| Cache::with_parts(settings, parts));
+    cache.map_err(|error| failed("start", &error))
 }
 
 /// The store that opens files.
@@ -28,7 +32,7 @@ pub(crate) fn file_store() -> Result<Arc<FileStore>, CommandError> {
     files.map_err(|error| failed("start its store", &error))
 }
 
-/// Attaches `store` to `cache`.
+/// Attaches `store` to `cache`, with `settings`.
 pub(crate) fn taken(
     cache: &Cache,
     store: Arc<dyn Store>,
@@ -40,13 +44,13 @@ pub(crate) fn taken(
 
 /// A cache with `settings` over files, the store that opens them, and that store as attached.
 pub(crate) fn cache_with_files(
-    settings: Settings,
-    of_store: BackingSettings,
+    settings: &Settings,
+    (tuning, of_stores): (&Tuning, BackingSettings),
     rt: &Rt,
     sink: Arc<dyn EventSink>,
 ) -> Result<(Cache, Arc<FileStore>, AttachedStore), CommandError> {
-    let (cache, files) = (cache_of(settings, rt, sink)?, file_store()?);
-    let store = taken(&cache, files.clone(), of_store)?;
+    let (cache, files) = (cache_of(settings, tuning, rt, sink)?, file_store()?);
+    let store = taken(&cache, files.clone(), tuning.of_store(0, of_stores)?)?;
     Ok((cache, files, store))
 }
 

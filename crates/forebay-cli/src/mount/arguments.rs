@@ -1,11 +1,12 @@
 //! The arguments of `forebay mount`, and their meaning.
 
+use crate::config::Tuning;
 use crate::daemon::budget::memory_size;
 use crate::daemon::promises::Promises;
 use crate::daemon::silence::parse_seconds;
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory};
+use clap::{ArgAction, Args, CommandFactory};
 use forebay_base::Span;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,13 +24,19 @@ pub(crate) struct TypedMount {
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     memory: u64,
     /// Let other users in, as far as the permissions of the files allow it
-    #[arg(long)]
+    #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, default_value_t = false, default_missing_value = "true",
+          hide_default_value = true, hide_possible_values = true)]
     allow_other: bool,
     /// Refuse all changes
-    #[arg(long)]
+    #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, default_value_t = false, default_missing_value = "true",
+          hide_default_value = true, hide_possible_values = true)]
     read_only: bool,
     /// Stay in the foreground and print progress
-    #[arg(long)]
+    #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, default_value_t = false, default_missing_value = "true",
+          hide_default_value = true, hide_possible_values = true)]
     foreground: bool,
     /// Answer OpenMetrics requests at http://ADDR/metrics
     #[arg(long, value_name = "ADDR")]
@@ -43,6 +50,9 @@ pub(crate) struct TypedMount {
     /// Fail requests that the storage has not answered for this long; by default they wait
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     answer_timeout: Option<Span>,
+    /// Take settings from FILE; flags win over it. forebay config print --defaults shows its keys
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 /// The arguments of `forebay mount`.
@@ -58,6 +68,8 @@ pub(crate) struct MountArguments {
     pub(crate) control: Option<PathBuf>,
     pub(crate) promises: Promises,
     pub(crate) answer_timeout: Option<Span>,
+    /// Knobs of the file that was given.
+    pub(crate) tuning: Tuning,
 }
 
 impl TypedMount {
@@ -89,6 +101,7 @@ impl TypedMount {
             control: self.control,
             promises: self.promises,
             answer_timeout: self.answer_timeout,
+            tuning: Tuning::default(),
         })
     }
 }
@@ -122,6 +135,7 @@ mod tests {
             control: Some("c".into()),
             promises: Promises::default(),
             answer_timeout: None,
+            tuning: Tuning::default(),
         };
         let words = [
             "/no/such/source",

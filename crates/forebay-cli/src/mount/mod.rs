@@ -12,6 +12,8 @@ use crate::error::CommandError;
 /// Mounts and serves until the end, here or in the background.
 pub(crate) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     machine::check_memory(arguments.memory_bytes)?;
+    // All files of the folder are in one store.
+    arguments.tuning.expect_stores(1)?;
     if arguments.foreground || background::is_child() {
         return serve::run(arguments);
     }

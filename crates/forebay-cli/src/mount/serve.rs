@@ -47,8 +47,8 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         ..Settings::default()
     };
     let feed = Arc::new(Feed::default());
-    let (cache, files, store) =
-        cache_with_files(budget, arguments.promises.backing(), &rt, feed.clone())?;
+    let knobs = (&arguments.tuning, arguments.promises.backing());
+    let (cache, files, store) = cache_with_files(&budget, knobs, &rt, feed.clone())?;
     report_silence(&cache, &rt);
     report_promises(&cache, &rt);
     let parts = MountParts {
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     }
     if let Some(address) = arguments.metrics {
         let cache = cache.clone();
-        let address = scrape::serve(address, move || metrics::render(&cache.statistics(), None))?;
+        let address = scrape::serve(address, move || metrics::of(&cache, None))?;
         scrape::announce(address);
     }
     let source = Source {

@@ -1,11 +1,12 @@
 //! The arguments of `forebay serve`, and their meaning.
 
+use crate::config::Tuning;
 use crate::daemon::budget::memory_size;
 use crate::daemon::promises::Promises;
 use crate::daemon::silence::parse_seconds;
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Subcommand};
+use clap::{ArgAction, Args, CommandFactory, Subcommand};
 use forebay_base::Span;
 use forebay_base::units::parse_size;
 use std::net::SocketAddr;
@@ -52,7 +53,9 @@ struct TypedNbd {
     #[arg(long = "export", value_name = "NAME")]
     names: Vec<String>,
     /// Refuse all changes
-    #[arg(long)]
+    #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, default_value_t = false, default_missing_value = "true",
+          hide_default_value = true, hide_possible_values = true)]
     read_only: bool,
     /// Create PATH with this length if it does not exist
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "read_only")]
@@ -72,6 +75,9 @@ struct TypedNbd {
     /// Most clients at once: 16, or as many as a quarter of a small memory is enough for
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     clients: Option<u16>,
+    /// Take settings from FILE; flags win over it. forebay config print --defaults shows its keys
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -79,17 +85,27 @@ struct TypedTls {
     /// Demand TLS and a client's certificate, with server-cert.pem, server-key.pem and ca-cert.pem
     /// in DIR
     #[arg(long = "tls-certificates", value_name = "DIR", requires = "listen",
-          conflicts_with_all = ["certificate", "key", "client_authority"])]
+          conflicts_with_all = ["socket", "certificate", "key", "client_authority"])]
     folder: Option<PathBuf>,
     /// The server's certificate, in PEM
     #[arg(long = "tls-cert", value_name = "FILE",
-          requires_all = ["listen", "key", "client_authority"])]
+          requires_all = ["listen", "key", "client_authority"], conflicts_with = "socket")]
     certificate: Option<PathBuf>,
     /// The key of the server's certificate, in PEM
-    #[arg(long = "tls-key", value_name = "FILE", requires = "certificate")]
+    #[arg(
+        long = "tls-key",
+        value_name = "FILE",
+        requires = "certificate",
+        conflicts_with = "socket"
+    )]
     key: Option<PathBuf>,
     /// Certificates of the authorities that sign the clients' certificates, in PEM
-    #[arg(long = "tls-client-ca", value_name = "FILE", requires = "certificate")]
+    #[arg(
+        long = "tls-client-ca",
+        value_name = "FILE",
+        requires = "certificate",
+        conflicts_with = "socket"
+    )]
     client_authority: Option<PathBuf>,
 }
 
@@ -139,6 +155,8 @@ pub(crate) struct ServeArguments {
     pub(crate) answer_timeout: Option<Span>,
     /// Most clients at once, if it was given.
     pub(crate) clients: Option<u64>,
+    /// Knobs of the file that was given.
+    pub(crate) tuning: Tuning,
 }
 
 impl TypedServe {
@@ -175,6 +193,7 @@ impl TypedServe {
             promises: typed.promises,
             answer_timeout: typed.answer_timeout,
             clients: typed.clients.map(u64::from),
+            tuning: Tuning::default(),
         })
     }
 }
@@ -260,6 +279,7 @@ mod tests {
             promises: Promises::default(),
             answer_timeout: None,
             clients: None,
+            tuning: Tuning::default(),
         };
         let words = ["disk.img", "--socket", "s", "--memory", "64M"];
         assert_eq!(typed(&words).unwrap(), expected);

@@ -2,6 +2,7 @@
 
 use super::arguments::{ImageArguments, ServeArguments};
 use super::losses::Image;
+use crate::config::Tuning;
 use crate::daemon::say::say;
 use crate::daemon::silence::answer_timeout;
 use crate::daemon::store::{file_store, taken};
@@ -57,16 +58,20 @@ fn open_by(
     };
     let mut attached = Attached {
         cache,
+        tuning: &arguments.tuning,
         settings: arguments.promises.backing(),
         stores: Vec::new(),
     };
     let one = |image: &ImageArguments| open_one(openers, image, mode, &mut attached);
-    arguments.images.iter().map(one).collect()
+    let opened = arguments.images.iter().map(one).collect::<Result<_, _>>()?;
+    arguments.tuning.expect_stores(attached.stores.len())?;
+    Ok(opened)
 }
 
 /// The stores of the images: several images may be in one store.
 struct Attached<'c> {
     cache: &'c Cache,
+    tuning: &'c Tuning,
     settings: BackingSettings,
     stores: Vec<(Arc<dyn Store>, AttachedStore)>,
 }
@@ -80,7 +85,8 @@ impl Attached<'_> {
         if let Some((_, attached)) = known {
             return Ok(attached.clone());
         }
-        let attached = taken(self.cache, store.clone(), self.settings)?;
+        let settings = self.tuning.of_store(self.stores.len(), self.settings)?;
+        let attached = taken(self.cache, store.clone(), settings)?;
         self.stores.push((store.clone(), attached.clone()));
         Ok(attached)
     }

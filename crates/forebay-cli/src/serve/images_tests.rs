@@ -34,6 +34,7 @@ fn arguments(paths: &[&Path], create_bytes: Option<u64>) -> ServeArguments {
         promises: Promises::default(),
         answer_timeout: None,
         clients: None,
+        tuning: Tuning::default(),
     }
 }
 
@@ -48,6 +49,7 @@ fn a_store_of_several_images_is_attached_once() {
     let cache = cache();
     let mut attached = Attached {
         cache: &cache,
+        tuning: &Tuning::default(),
         settings: BackingSettings::default(),
         stores: Vec::new(),
     };

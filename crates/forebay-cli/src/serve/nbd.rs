@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let server = Arc::new(server);
     if let Some(address) = arguments.metrics {
         let (cache, server) = (cache.clone(), server.clone());
-        let render = move || metrics::render(&cache.statistics(), Some(server.connections()));
+        let render = move || metrics::of(&cache, Some(server.connections()));
         let address = scrape::serve(address, render)?;
         scrape::announce(address);
     }
@@ -139,7 +139,7 @@ fn build(
         answer_timeout: answer_timeout(arguments.answer_timeout),
         ..Settings::default()
     };
-    let cache = cache_of(settings, rt, feed)?;
+    let cache = cache_of(&settings, &arguments.tuning, rt, feed)?;
     report_silence(&cache, rt);
     report_promises(&cache, rt);
     let (exports, served) = images::open(arguments, &cache)?;

@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use forebay_base::sync::atomic::Ordering;
+use forebay_store::FinishedIo;
 
 /// A part of a store's activity, until it is dropped.
 #[derive(Debug)]
@@ -21,6 +22,14 @@ impl Drop for AtWork<'_> {
 }
 
 impl Engine {
+    /// Counts how long the store took.
+    pub(crate) fn note_answer(&self, backing: &Backing, io: &FinishedIo) {
+        if let Some(submitted) = io.submitted {
+            let took = self.rt.now().since(submitted);
+            backing.times.note(io.request.kind, took);
+        }
+    }
+
     /// Counts `part` among what happens to a store for as long as the result lives.
     pub(crate) fn at_work<'a>(&'a self, backing: &'a Backing, part: Part) -> AtWork<'a> {
         self.activity_begins(backing, part);

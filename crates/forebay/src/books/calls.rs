@@ -149,6 +149,7 @@ impl Engine {
         if is_moment {
             self.ledger.remember_moment(self.moment());
         }
+        self.times.note(call.kind, call.took, waits.by_cause());
         self.record(&Event::CallWaited { call });
     }
 

@@ -96,6 +96,7 @@ impl Engine {
         let request = object.request(IoKind::Commit, 0);
         let finisher = self.shared();
         let io = Io::new(request, Vec::new(), finisher, token(object.number, 0)).awaited();
+        let io = io.submitted_at(self.rt.now());
         backing.store.submit(io);
     }
 
@@ -149,7 +150,10 @@ impl Engine {
         }
         let request = object.request(IoKind::Commit, 0);
         let at_work = self.at_work(backing, Part::Request);
+        let submitted = self.rt.now();
         let answered = answer(backing, request, ticket).await;
+        let took = self.rt.now().since(submitted);
+        backing.times.note(IoKind::Commit, took);
         drop(at_work);
         let result = match answered {
             Ok(()) => Committed::Durable,

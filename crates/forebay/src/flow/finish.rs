@@ -30,7 +30,9 @@ impl Finish for Engine {
         match io.request.kind {
             IoKind::Read => {
                 self.read_finished(&object, &io);
-                self.backing_of(&object).reads.ends(
+                let backing = self.backing_of(&object);
+                self.note_answer(&backing, &io);
+                backing.reads.ends(
                     io.pages.len() as u64,
                     sequence == MEASURED,
                     io.result.is_ok(),
@@ -41,7 +43,7 @@ impl Finish for Engine {
             }
             IoKind::Write if object.is_anonymous() => self.page_out_finished(&object, io),
             IoKind::Write => self.write_finished(&object, io, sequence),
-            IoKind::Commit => return self.commit_finished(&object, io.result),
+            IoKind::Commit => return self.commit_finished(&object, &io),
             other => unreachable!("{other:?} is finished by its ticket"),
         }
         object.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
@@ -81,6 +83,7 @@ impl Engine {
 
     fn write_finished(&self, object: &ObjectState, io: FinishedIo, sequence: u64) {
         let backing = self.backing_of(object);
+        self.note_answer(&backing, &io);
         let pages = io.pages.len() as u64;
         let is_taken = io.result.is_ok();
         match io.result {
@@ -110,10 +113,11 @@ impl Engine {
     }
 
     /// A commit that was one request has ended (`flow/commit.rs` began it).
-    fn commit_finished(&self, object: &ObjectState, answer: Result<(), StoreError>) {
+    fn commit_finished(&self, object: &ObjectState, io: &FinishedIo) {
         let backing = self.backing_of(object);
+        self.note_answer(&backing, io);
         self.activity_ends(&backing, Part::Request);
-        let result = match answer {
+        let result = match io.result {
             Ok(()) => {
                 object.note_committed(object.commits.covered());
                 Committed::Durable

@@ -118,6 +118,7 @@ impl Engine {
     /// A write to swap has ended: the page is clean, or, if it failed, dirty again and kept.
     pub(crate) fn page_out_finished(&self, object: &ObjectState, io: FinishedIo) {
         let backing = self.backing_of(object);
+        self.note_answer(&backing, &io);
         self.account_written(&backing, &io.pages);
         for &page in &io.pages {
             let frame = self.memory.frames.frame_at(page);

@@ -16,6 +16,7 @@ use crate::state::knobs::StoreKnobs;
 use crate::state::object::{ObjectState, QueuePlace, Queueing};
 use crate::state::outstanding::Outstanding;
 use crate::state::read_meter::ReadMeter;
+use crate::state::times::RequestCounts;
 use crate::state::vectors::IoVectors;
 use forebay_base::Span;
 use forebay_base::sync::{
@@ -193,6 +194,8 @@ pub(crate) struct Backing {
     congestion: Option<Arc<Congestion>>,
     pub(crate) activity: Activity,
     pub(crate) reads: ReadMeter,
+    /// How long it took for its requests.
+    pub(crate) times: RequestCounts,
 }
 
 impl fmt::Debug for Backing {
@@ -265,6 +268,7 @@ impl Backing {
             congestion: queue.congestion,
             activity: Activity::default(),
             reads: ReadMeter::default(),
+            times: RequestCounts::default(),
         }
     }
 

@@ -51,6 +51,7 @@ pub(crate) mod shrinkers;
 pub(crate) mod stream;
 pub(crate) mod swap;
 pub(crate) mod swap_ahead;
+pub(crate) mod times;
 pub(crate) mod unused_files;
 pub(crate) mod vectors;
 pub(crate) mod waits;

@@ -84,7 +84,7 @@ impl Source {
             ("GET", "/metrics") => Answer {
                 status: OK,
                 kind: CONTENT_TYPE,
-                body: metrics::render(&self.cache.statistics(), (self.connections)()).into_bytes(),
+                body: metrics::of(&self.cache, (self.connections)()).into_bytes(),
             },
             ("GET", "/state") => Answer::json(OK, &self.state()),
             ("GET", "/why") => with_last(request, |last| {
