@@ -27,21 +27,10 @@ pub(super) const FRONTS: [Front; 2] = [
 impl Front {
     /// Its part of the command line.
     pub(super) fn command(self, whole: &Command) -> &Command {
-        let deeper = |command: &'_ Command, word: &&'static str| {
-            let found = command
-                .get_subcommands()
-                .position(|it| it.get_name() == *word);
+        self.words.iter().fold(whole, |command, word| {
+            let found = command.find_subcommand(word);
             found.expect("a server is a command")
-        };
-        let mut command = whole;
-        for word in self.words {
-            let at = deeper(command, word);
-            command = command
-                .get_subcommands()
-                .nth(at)
-                .expect("it was just there");
-        }
-        command
+        })
     }
 }
 
@@ -69,9 +58,7 @@ impl Flag {
     pub(super) fn word(&self, value: &str) -> String {
         match self.arg.get_long() {
             Some(long) => format!("--{long}={value}"),
-            // A flag would begin with a dash.
-            None if value.starts_with('-') => format!("./{value}"),
-            None => value.to_owned(),
+            None => plain_path(value),
         }
     }
 
@@ -92,6 +79,12 @@ impl Flag {
     pub(super) fn is_of(&self, front: Front) -> bool {
         self.fronts.contains(&front)
     }
+}
+
+/// A path that is not taken for a flag, which would begin with a dash.
+pub(super) fn plain_path(path: &str) -> String {
+    let here = if path.starts_with('-') { "./" } else { "" };
+    format!("{here}{path}")
 }
 
 /// All keys.

@@ -1,6 +1,6 @@
 //! A file, checked key by key, and what it means for a server.
 
-use super::keys::{EXPORT, FRONTS, Flag, Front, Keys};
+use super::keys::{EXPORT, FRONTS, Flag, Front, Keys, plain_path};
 use super::nearest::nearest;
 use super::text::{Entry, Given, Wrong, entries};
 use super::tuning::Tuning;
@@ -244,12 +244,6 @@ impl Loaded {
         }
         words
     }
-}
-
-/// A path that is not taken for a flag.
-fn plain_path(path: &str) -> String {
-    let dash = if path.starts_with('-') { "./" } else { "" };
-    format!("{dash}{path}")
 }
 
 fn exclude(command: &Command, one: &Flag, other: &Flag) -> bool {

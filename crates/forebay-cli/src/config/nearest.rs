@@ -1,34 +1,20 @@
 //! The known name that is most like one that was typed.
 
+use strsim::levenshtein;
+
 /// The candidate that is nearest to `given`, if one is near enough to be what was meant. A
 /// candidate in a section is also compared by its last part: a key is often put in the wrong place.
 pub(super) fn nearest<'c>(given: &str, candidates: &'c [String]) -> Option<&'c str> {
     let (_, last) = given.rsplit_once('.').unwrap_or(("", given));
     let distance = |name: &&String| {
         let (_, last_of_name) = name.rsplit_once('.').unwrap_or(("", name));
-        let (whole, part) = (edits(given, name), edits(last, last_of_name));
+        let (whole, part) = (levenshtein(given, name), levenshtein(last, last_of_name));
         // The whole name decides between two places of the same part.
         (whole.min(part), whole)
     };
     let found = candidates.iter().min_by_key(distance)?;
     let is_near = distance(&found).0 <= last.chars().count().div_ceil(3);
     is_near.then_some(found.as_str())
-}
-
-/// How many letters have to be put in, left out or replaced to make `a` into `b`.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (at, letter) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for (place, other) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *other);
-            diagonal = row[place + 1];
-            row[place + 1] = replaced.min(diagonal + 1).min(row[place] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -50,6 +36,9 @@ mod tests {
             assert_eq!(nearest(given, &known), meant, "{given}");
         }
         assert_eq!(nearest("a", &[]), None);
-        assert_eq!((edits("kitten", "sitting"), edits("", "ab")), (3, 2));
+        assert_eq!(
+            (levenshtein("kitten", "sitting"), levenshtein("", "ab")),
+            (3, 2)
+        );
     }
 }

@@ -1,14 +1,30 @@
 //! What reclaim takes from the active lists.
 
 use super::*;
-use crate::cache::Cache;
+use crate::cache::{AttachedStore, Cache};
 use crate::policy::Policy;
 use crate::settings::{Parts, Settings};
 use forebay_base::PAGE_BYTES;
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
-use forebay_rt::{Virtual, VirtualSettings};
+use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{MemoryStore, ObjectId};
 use std::sync::Arc;
+
+/// A cache of 4 MiB over a store in memory.
+fn small_cache(rt: Rt, policy: Policy) -> (Cache, AttachedStore) {
+    let settings = Settings {
+        memory_bytes: 4 << 20,
+        prefault: false,
+        policy,
+        ..Settings::default()
+    };
+    let cache =
+        Cache::with_parts(settings, Parts { rt, sink: None }).expect("the settings are good");
+    let store = cache
+        .attach(Arc::new(MemoryStore::new()))
+        .expect("the store is well");
+    (cache, store)
+}
 
 /// A kswapd that has given up ages nothing, so a caller that reclaims for itself has to.
 #[test]
@@ -16,17 +32,8 @@ fn a_pass_of_a_caller_ages_active_memory_though_none_is_inactive() {
     let world = Virtual::new(VirtualSettings::default());
     let rt = world.rt();
     world.run(async move {
-        let settings = Settings {
-            memory_bytes: 4 << 20,
-            prefault: false,
-            policy: Policy::preset("linux-4.11").expect("a preset of this name"),
-            ..Settings::default()
-        };
-        let cache =
-            Cache::with_parts(settings, Parts { rt, sink: None }).expect("the settings are good");
-        let store = cache
-            .attach(Arc::new(MemoryStore::new()))
-            .expect("the store is well");
+        let policy = Policy::preset("linux-4.11").expect("a preset of this name");
+        let (cache, store) = small_cache(rt, policy);
         cache
             .set_swap(&store, ObjectId(9), 4 << 20)
             .expect("there is room for swap");
@@ -50,16 +57,7 @@ fn a_pass_that_frees_pages_gives_its_node_hope_again() {
     let world = Virtual::new(VirtualSettings::default());
     let rt = world.rt();
     world.run(async move {
-        let settings = Settings {
-            memory_bytes: 4 << 20,
-            prefault: false,
-            ..Settings::default()
-        };
-        let cache =
-            Cache::with_parts(settings, Parts { rt, sink: None }).expect("the settings are good");
-        let store = cache
-            .attach(Arc::new(MemoryStore::new()))
-            .expect("the store is well");
+        let (cache, store) = small_cache(rt, Policy::default());
         let file = cache
             .open(&store, ObjectId(1), 1 << 20)
             .expect("a new object opens");
