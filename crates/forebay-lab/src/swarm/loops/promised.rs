@@ -27,6 +27,9 @@ const FLOOR_PAGES: u64 = 4 * 256;
 /// all its writers write in one call.
 const LONGEST: Span = Span::from_secs(2);
 const FAIR_TIMES: u64 = 4;
+/// A store that needs commits frees nothing before a turn of the flusher is over: half a second of
+/// its rate, and these pages.
+const TURN_PAGES: u64 = 1_024;
 
 /// A store and its writers.
 #[derive(Clone, Debug)]
@@ -74,7 +77,12 @@ impl Side {
     fn longest_call(&self) -> Span {
         let slowest = self.pages_per_s.min(self.later_pages_per_s);
         let fair_us = self.writers * self.call_pages * 1_000_000 / slowest;
-        LONGEST + Span::from_micros(FAIR_TIMES * fair_us)
+        let turn_us = if self.is_unstable {
+            500_000 + TURN_PAGES * 1_000_000 / slowest
+        } else {
+            0
+        };
+        LONGEST + Span::from_micros(FAIR_TIMES * fair_us + turn_us)
     }
 }
 
@@ -223,8 +231,8 @@ impl Site {
         });
         let held_up = since.max().filter(|&held_up| held_up > longest)?;
         Some(format!(
-            "at {} ms a writer has been held up for {held_up}; {longest} may be: {LONGEST} and \
-             {FAIR_TIMES} times a call of {} pages of {} writers",
+            "at {} ms a writer has been held up for {held_up}; {longest} may be: {LONGEST}, \
+             {FAIR_TIMES} times a call of {} pages of {} writers, and a turn if it needs commits",
             now.as_millis(),
             self.side.call_pages,
             self.side.writers
