@@ -150,7 +150,9 @@ mod tests {
         }
 
         #[test]
-        fn condition_3_what_is_late_was_due(at_risk_ms in 1..1_u64 << 40, age_ms in 0..1_u64 << 41) {
+        fn condition_3_what_is_late_was_due(
+            at_risk_ms in 1..1_u64 << 40, age_ms in 0..1_u64 << 41,
+        ) {
             prop_assert!(!is_late(age_ms, at_risk_ms) || age_ms >= due_ms(at_risk_ms));
         }
 

@@ -141,7 +141,12 @@ proptest! {
         let falls = |step_ms: u64| {
             let mut limit = DrainLimit::of(1 << 30);
             for now_ms in (step_ms..=60_000).step_by(step_ms as usize) {
-                let inputs = DrainInputs { floor_pages: 1, most_pages: 1 << 31, now_ms, ..DrainInputs::default() };
+                let inputs = DrainInputs {
+                    floor_pages: 1,
+                    most_pages: 1 << 31,
+                    now_ms,
+                    ..DrainInputs::default()
+                };
                 limit = limit.advanced(&inputs);
             }
             limit.limit_pages

@@ -1,8 +1,8 @@
 //! How old the bytes are that are newer than their store, or that a crash would lose.
 //!
-//! The law is `forebay_law::at_risk`; the flushers ask it (docs/decisions/0066). Nothing is computed
-//! where bytes become dirty: a block of pages remembers when its first one did, and whoever asks
-//! looks through the blocks.
+//! The law is `forebay_law::at_risk`; the flushers ask it (docs/decisions/0066). Nothing is
+//! computed where bytes become dirty: a block of pages remembers when its first one did, and
+//! whoever asks looks through the blocks.
 
 use crate::engine::Engine;
 use crate::state::backing::Backing;
@@ -11,7 +11,7 @@ use crate::state::stamp::{Stamp, earliest};
 use crate::statistics::AtRiskStatistics;
 use forebay_base::sync::lock;
 use forebay_base::{Instant, Span};
-use forebay_law::at_risk::{due_ms, is_late};
+use forebay_law::at_risk::{drain_ms, due_ms, is_late};
 use forebay_store::Durability;
 
 /// Since when the oldest bytes of a store are as they are.
@@ -38,6 +38,14 @@ impl Oldest {
 }
 
 impl Engine {
+    /// In how much time what is dirty of `backing` has to be written: its own promise, or what the
+    /// limit on the age of bytes needs, whichever is shorter.
+    pub(crate) fn drain_of(&self, backing: &Backing) -> Option<Span> {
+        let for_age = self.knobs.at_risk().map(drain_for);
+        let own = backing.knobs.drain();
+        own.into_iter().chain(for_age).min()
+    }
+
     /// The oldest bytes of each store.
     pub(crate) fn oldest(&self) -> Vec<Oldest> {
         let backings = self.stores.all();
@@ -53,9 +61,8 @@ impl Engine {
 
     /// The oldest bytes of `backing`.
     pub(crate) fn oldest_of(&self, backing: &Backing) -> Oldest {
-        let of_files = self.objects.all().into_iter().filter(|object| {
-            matches!(object.origin, Origin::File { backing: number, .. } if number == backing.number)
-        });
+        let of_files = self.objects.all().into_iter();
+        let of_files = of_files.filter(|object| is_of(object, backing));
         of_files
             .map(|object| self.oldest_of_object(backing, &object))
             .fold(under_way(backing), Oldest::and)
@@ -140,6 +147,21 @@ impl Engine {
     pub(crate) fn age_of(&self, since: Option<Stamp>) -> Option<Span> {
         since.map(|since| Span::from_millis(since.age_ms(self.now_ms())))
     }
+}
+
+fn is_of(object: &ObjectState, backing: &Backing) -> bool {
+    let Origin::File {
+        backing: number, ..
+    } = object.origin
+    else {
+        return false;
+    };
+    number == backing.number
+}
+
+/// The drain that a limit on the age of bytes needs.
+fn drain_for(at_risk: Span) -> Span {
+    Span::from_millis(drain_ms(at_risk.as_millis()))
 }
 
 /// What writes under way hold.

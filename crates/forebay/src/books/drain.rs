@@ -10,7 +10,7 @@ use crate::state::backing::Backing;
 use crate::statistics::DrainStatistics;
 use forebay_base::Span;
 use forebay_base::sync::{atomic::Ordering, lock};
-use forebay_law::at_risk::{drain_ms, least_at_risk_ms};
+use forebay_law::at_risk::least_at_risk_ms;
 use forebay_law::drain::{DrainInputs, DrainLimit, MEASURED_MS};
 use forebay_law::drain::{aim_pages, floor_pages, least_promise_ms};
 
@@ -18,14 +18,6 @@ use forebay_law::drain::{aim_pages, floor_pages, least_promise_ms};
 const OVERSHOT_PERCENT: u64 = 110;
 
 impl Engine {
-    /// In how much time what is dirty of `backing` has to be written: its own promise, or what the
-    /// limit on the age of bytes needs, whichever is shorter.
-    pub(crate) fn drain_of(&self, backing: &Backing) -> Option<Span> {
-        let for_age = self.knobs.at_risk().map(drain_for);
-        let own = backing.knobs.drain();
-        own.into_iter().chain(for_age).min()
-    }
-
     /// Lets the limit of `backing` follow its rate, if it has a promise and it is time.
     pub(crate) fn step_drain(&self, backing: &Backing) {
         let Some(promise) = self.drain_of(backing) else {
@@ -132,11 +124,6 @@ impl Engine {
             now_ms: now.as_millis(),
         }
     }
-}
-
-/// The drain that a limit on the age of bytes needs.
-fn drain_for(at_risk: Span) -> Span {
-    Span::from_millis(drain_ms(at_risk.as_millis()))
 }
 
 /// How long it takes to write what is dirty, microseconds.

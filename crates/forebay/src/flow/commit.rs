@@ -179,15 +179,15 @@ impl Engine {
             self.settle_unstable(backing, object, result, since).await;
         }
         match result {
-            Committed::Durable => {
-                object.note_committed(changes);
-                let since = lock(&object.dirty).uncommitted.commit_ends();
-                self.note_durable(backing, since);
-            }
+            Committed::Durable => object.note_committed(changes),
             // Set once its pages are dirty again: a sync that begins meanwhile finds them dirty, or
             // gets the failure.
             Committed::Failed(error) => object.errors.set(error),
             Committed::Forgotten | Committed::NoAnswer => {}
+        }
+        if result == Committed::Durable {
+            let since = lock(&object.dirty).uncommitted.commit_ends();
+            self.note_durable(backing, since);
         }
         result
     }

@@ -198,7 +198,7 @@ impl Engine {
         // syncs over and over is dirty for the first time each time.
         // Read once, because it may be changed meanwhile: the bound that B3 asks for must be the
         // one that is waited for.
-        let next = self.next_look(backing, last_old_flush, rounds);
+        let next = self.next_look(backing, last_old_flush, *rounds);
         let looks_again = had_objects && next.is_some_and(|next| next > self.rt.now());
         let is_empty = lock(&backing.lists).arm(looks_again);
         if is_empty && !looks_again {
@@ -223,7 +223,7 @@ impl Engine {
         &self,
         backing: &Backing,
         last_old_flush: Instant,
-        rounds: &Rounds,
+        rounds: Rounds,
     ) -> Option<Instant> {
         let Some(at_risk) = self.knobs.at_risk() else {
             let interval = self.knobs.writeback_interval();

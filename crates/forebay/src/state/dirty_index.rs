@@ -11,10 +11,10 @@
 //! refused. A refused page has the to-write bit and no dirty bit: it is as dirty as the others and
 //! waits for its next try.
 //! invariant D4: a block in the treap has at least one bit set; an empty one is in the slab.
-//! invariant D6: a block with a dirty page knows since when its oldest one is dirty, or longer. One
-//! whose dirty pages were all taken begins anew, and one of which a pass took all that it found there
-//! is no older than that.
 //! invariant D5: a page that waits for its next try is not in flight.
+//! invariant D6: a block with a dirty page knows since when its oldest one is dirty, or longer. One
+//! whose dirty pages were all taken begins anew, and one of which a pass took all that it found
+//! there is no older than that.
 
 use crate::state::index::INDEX_BITS;
 use crate::state::stamp::{STAMP_BITS, Stamp, Uncommitted, earliest};

@@ -24,6 +24,13 @@ impl Twin {
         }
     }
 
+    /// Whether no page of the run became dirty earlier than it says.
+    fn is_as_old(&self, run: Run) -> bool {
+        let pages = run.first..run.first + run.pages;
+        let mut since = pages.map(|page| Stamp::at(self.since[&page]));
+        since.all(|since| !run.since.is_after(since))
+    }
+
     fn take_run(
         &mut self,
         tag: Tag,
@@ -152,32 +159,21 @@ fn random_changes_agree_with_the_twin() {
                     }
                 }
                 4 => {
-                    let end = page + prng.below(300);
-                    let expected: Vec<u64> = twin.dirty.range(page..end).copied().collect();
-                    assert_eq!(
-                        index.tag_for_writing(&slab, page..end),
-                        expected.len() as u64
-                    );
+                    let range = page..page + prng.below(300);
+                    let expected: Vec<u64> = twin.dirty.range(range.clone()).copied().collect();
+                    let tagged = index.tag_for_writing(&slab, range);
+                    assert_eq!(tagged, expected.len() as u64);
                     twin.refused.retain(|page| !expected.contains(page));
                     twin.towrite.extend(expected);
                 }
                 5 => {
-                    let tag = if prng.chance(1, 2) {
-                        Tag::Dirty
-                    } else {
-                        Tag::ToWrite
-                    };
+                    let tag = [Tag::ToWrite, Tag::Dirty][usize::from(prng.chance(1, 2))];
                     let range = page..page + prng.below(400);
                     let limit = 1 + prng.below(200);
                     let takes = Takes { tag, pass: None };
                     let run = index.take_run(&slab, takes, range.clone(), |first| first + limit);
                     assert_eq!(pages_of(run), twin.take_run(tag, range, limit));
-                    if let Some(run) = run {
-                        let pages = run.first..run.first + run.pages;
-                        let oldest = pages.map(|page| twin.since[&page]).min();
-                        let oldest = Stamp::at(oldest.expect("a run has pages"));
-                        assert!(!run.since.is_after(oldest), "{run:?} and {oldest:?}");
-                    }
+                    assert!(run.is_none_or(|run| twin.is_as_old(run)), "{run:?}");
                 }
                 _ => {
                     let Some(&page) = twin.in_flight.range(page..).next() else {

@@ -16,7 +16,7 @@ pub(crate) struct Stamp(u32);
 
 impl Stamp {
     pub(crate) fn at(now_ms: u64) -> Stamp {
-        Stamp((now_ms / STEP_MS & MASK) as u32)
+        Stamp(((now_ms / STEP_MS) & MASK) as u32)
     }
 
     /// From its bits.
@@ -59,7 +59,7 @@ pub(crate) fn earliest(left: Option<Stamp>, right: Option<Stamp>) -> Option<Stam
 
 /// Since when bytes are written to a store, but not durable.
 ///
-/// invariant U1: what a commit under way may not cover is never in `under_commit`, and what it
+/// invariant UC1: what a commit under way may not cover is never in `under_commit`, and what it
 /// covers stays there until it has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Uncommitted {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn invariant_u1_a_commit_covers_what_was_written_before_it_began() {
+    fn invariant_uc1_a_commit_covers_what_was_written_before_it_began() {
         let at = |ms| Stamp::at(ms);
         let mut bytes = Uncommitted::default();
         bytes.add(at(160));
