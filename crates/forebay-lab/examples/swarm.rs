@@ -4,7 +4,7 @@
 //! `cargo run --release -p forebay-lab --example swarm -- 0 2000` runs the seeds below 2000 and
 //! ends with status 1 at the first violation. A third number N lets it go on to the Nth violation.
 //! With the word `worlds` it plays only the worlds that seeds have in addition to their runs: for
-//! shares, control loops and reclaim.
+//! shares, control loops, promises in seconds and reclaim.
 
 use forebay_lab::swarm::{Campaign, Reduction, run_worlds};
 use std::process::ExitCode;

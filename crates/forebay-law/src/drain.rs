@@ -36,7 +36,8 @@
 //!
 //! 1. The limit is at least the floor and at most `most_pages`, which wins.
 //! 2. The aim never falls as the rate or the promise grows.
-//! 3. The limit rises at once, and falls by no more than 1/32 in 200 ms.
+//! 3. The limit rises at once, and falls by no more than 1/32 for each 200 ms that passed. However
+//!    its steps fall, it falls as far.
 //! 4. Until the store has been at work for 1.6 s, the limit is at most four floors.
 //! 5. If the rate of a store grows with the limit, but ever more slowly (r(L) concave), limits from
 //!    above and from below meet at the highest L with L = r(L) * promise, and at the floor if
@@ -254,7 +255,9 @@ impl DrainLimit {
         }
         let next = DrainLimit {
             limit_pages: limit,
-            updated_ms: inputs.now_ms,
+            // What is left of an interval counts for the next step, or steps that come a little
+            // late would let the limit fall half as fast.
+            updated_ms: inputs.now_ms - passed_ms % LIMIT_INTERVAL_MS,
             ..self
         };
         next.looked(inputs)

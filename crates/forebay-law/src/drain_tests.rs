@@ -137,6 +137,26 @@ proptest! {
     }
 
     #[test]
+    fn condition_3_it_falls_as_far_however_its_steps_fall(step_ms in 1..3_000_u64) {
+        let falls = |step_ms: u64| {
+            let mut limit = DrainLimit::of(1 << 30);
+            for now_ms in (step_ms..=60_000).step_by(step_ms as usize) {
+                let inputs = DrainInputs {
+                    floor_pages: 1,
+                    most_pages: 1 << 31,
+                    now_ms,
+                    ..DrainInputs::default()
+                };
+                limit = limit.advanced(&inputs);
+            }
+            limit.limit_pages
+        };
+        let late = 60_000 % step_ms / LIMIT_INTERVAL_MS + 1;
+        let most = (0..late).fold(falls(LIMIT_INTERVAL_MS), |limit, _| limit + limit / 31 + 1);
+        prop_assert!(falls(step_ms) <= most, "{} and {most}", falls(step_ms));
+    }
+
+    #[test]
     fn condition_4_a_store_that_is_not_measured_has_four_floors(
         inputs in any_inputs(), busy_ms in 0..MEASURED_MS,
     ) {

@@ -15,6 +15,7 @@
 
 mod arithmetic;
 
+pub mod at_risk;
 pub mod bandwidth;
 pub mod blame;
 pub mod chunk;

@@ -42,6 +42,16 @@ pub enum BuildError {
         /// The shortest one that it can keep at the rate that it has now.
         least: Span,
     },
+    /// Bytes of a store cannot be durable at that age: what keeps it busy takes longer.
+    #[error("setting at_risk cannot be {given}: store {bdi} can keep {least} at the least")]
+    AtRiskTooShort {
+        /// The store.
+        bdi: usize,
+        /// The limit that was refused.
+        given: Span,
+        /// The shortest one that it can keep at the rate that it has now.
+        least: Span,
+    },
     /// The system refused memory for the frames.
     #[error("the system refused {bytes} bytes for the frames (error {errno}); lower the budget")]
     NoMemory {

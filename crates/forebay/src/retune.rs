@@ -40,6 +40,8 @@ pub struct Changes {
     pub memory_bytes: Option<u64>,
     /// A call that waits for this long in all is kept as a stall.
     pub stall_threshold: Option<Span>,
+    /// No byte may be older than this and not durable; `Some(None)` takes the limit back.
+    pub at_risk: Option<Option<Span>>,
     /// Changes of stores. Only what comes of all of them has to be allowed.
     pub stores: Vec<StoreChanges>,
 }
@@ -75,6 +77,7 @@ impl Changes {
         set(&mut values.readahead_pages, self.readahead_pages);
         set(&mut values.swappiness, self.swappiness);
         set(&mut values.stall_threshold, self.stall_threshold);
+        set(&mut values.at_risk, self.at_risk);
         values
     }
 
@@ -99,6 +102,7 @@ impl Changes {
             swappiness: self.swappiness.map(|_| values.swappiness),
             memory_bytes: self.memory_bytes.map(|_| memory_bytes),
             stall_threshold: self.stall_threshold.map(|_| values.stall_threshold),
+            at_risk: self.at_risk.map(|_| values.at_risk),
             stores: Vec::new(),
         }
     }
@@ -127,6 +131,7 @@ impl Changes {
             swappiness: Some(values.swappiness),
             memory_bytes: Some(memory_bytes),
             stall_threshold: Some(values.stall_threshold),
+            at_risk: Some(values.at_risk),
             stores: Vec::new(),
         }
     }
@@ -161,6 +166,7 @@ impl Settings {
             readahead_pages: values.readahead_pages,
             swappiness: values.swappiness,
             stall_threshold: values.stall_threshold,
+            at_risk: values.at_risk,
             ..self.clone()
         }
     }

@@ -19,6 +19,8 @@ const MOST_READAHEAD_PAGES: u64 = 1 << 20;
 const LEAST_INTERVAL: Span = Span::from_millis(1);
 /// A shorter promise is shorter than a writer's longest pause, and nothing could keep it.
 const LEAST_DRAIN: Span = Span::from_millis(100);
+/// A third of it is the least drain.
+const LEAST_AT_RISK: Span = Span::from_millis(300);
 
 /// One zone of a node: a run of frames of one kind of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +119,10 @@ pub struct Settings {
     pub held_timeout: Span,
     /// A call that waits for this long in all is kept as a stall (10 ms).
     pub stall_threshold: Span,
+    /// No byte is older than this and not durable, as long as its store answers and keeps its rate:
+    /// at least 300 ms. The flushers write and commit by age, and no store may have more dirty
+    /// pages than it writes in a third of this time, as with [`BackingSettings::drain`].
+    pub at_risk: Option<Span>,
     /// The most objects: open ones, and closed files of which something is remembered. Each takes
     /// some 2 KB of `memory_bytes`, unless zones say how many frames they have.
     pub objects_limit: u32,
@@ -144,6 +150,7 @@ impl Default for Settings {
             answer_timeout: Span::from_secs(30),
             held_timeout: Span::from_secs(5),
             stall_threshold: Span::from_millis(10),
+            at_risk: None,
             objects_limit: 65_536,
             prefault: true,
             page_memory: PageMemory::Real,
@@ -185,6 +192,15 @@ impl Settings {
             return bad("dirty_bytes", knobs.dirty_bytes, "0, or at least 8192");
         }
         self.check_flushing_and_readahead()?;
+        if let Some(at_risk) = self.at_risk
+            && at_risk < LEAST_AT_RISK
+        {
+            return Err(BuildError::BadSetting {
+                setting: "at_risk",
+                given: at_risk.to_string(),
+                allowed: "at least 300 ms",
+            });
+        }
         if self.swappiness > 200 {
             return bad("swappiness", self.swappiness, "0 to 200");
         }

@@ -73,6 +73,17 @@ pub struct DrainStatistics {
     pub overshoots: u64,
 }
 
+/// The limit of [`crate::Settings::at_risk`], for one store at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtRiskStatistics {
+    /// No byte may be older and not durable.
+    pub limit: Span,
+    /// The age of the oldest byte that is not durable; zero if all are.
+    pub oldest: Span,
+    /// How often bytes became older: once for each time in which the oldest one was.
+    pub overshoots: u64,
+}
+
 /// One store at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackingStatistics {
@@ -99,6 +110,10 @@ pub struct BackingStatistics {
     pub idle_while_throttled_us: u64,
     /// Its promise in seconds, if it has one.
     pub drain: Option<DrainStatistics>,
+    /// The age of its oldest dirty page, or of one under writeback: since it was written to first.
+    pub oldest_dirty: Option<Span>,
+    /// How old its bytes may be that are not durable, if there is a limit.
+    pub at_risk: Option<AtRiskStatistics>,
     /// For how long it has had writes or commits and has answered none of them (microseconds); 0
     /// while it has none.
     pub silent_us: u64,
@@ -260,10 +275,13 @@ impl Engine {
     }
 
     fn backing_statistics(&self, limits: &DirtyLimits) -> Vec<BackingStatistics> {
+        // First the ages: a store that is attached meanwhile has none.
+        let oldest = self.oldest();
         let (backings, dirty) = (self.stores.all(), self.global.pages());
         let of_backing = |backing: &std::sync::Arc<crate::state::backing::Backing>| {
             let rates = *lock(&backing.rates);
             let times = backing.activity.times(self.rt.now());
+            let oldest = oldest.get(backing.number).copied().unwrap_or_default();
             BackingStatistics {
                 reclaimable: backing.reclaimable.load(Ordering::Relaxed),
                 writeback: backing.writeback.load(Ordering::Relaxed),
@@ -276,6 +294,8 @@ impl Engine {
                 throttled_us: times.throttled.as_micros(),
                 idle_while_throttled_us: times.idle_while_throttled.as_micros(),
                 drain: self.drain_statistics(backing),
+                oldest_dirty: self.age_of(oldest.dirty),
+                at_risk: self.at_risk_statistics(backing, oldest),
                 silent_us: backing.activity.silent(self.rt.now()).as_micros(),
             }
         };

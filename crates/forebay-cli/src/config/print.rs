@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// Examples for flags without a default value.
-const EXAMPLES: [(&str, &str); 16] = [
+const EXAMPLES: [(&str, &str); 17] = [
+    ("at_risk", "2s"),
     ("drain", "2s"),
     ("memory", "512M"),
     ("metrics", "127.0.0.1:9100"),

@@ -30,10 +30,11 @@ struct Knob<T> {
 
 const PERCENT: &str = "a percentage from 0 to 100";
 const PROMISE: &str = "off, or a time of at least 100ms with its unit: 500ms, 2s or 5m";
+const AT_RISK: &str = "off, or a time of at least 300ms with its unit: 500ms, 2s or 5m";
 const OFF: &str = "off";
 const BYTES: &str = "bytes, or a size as 64M or 2G";
 
-const KNOBS: [Knob<Changes>; 10] = [
+const KNOBS: [Knob<Changes>; 11] = [
     Knob {
         name: "dirty_ratio",
         about: "Percent of the memory that may be dirty",
@@ -93,6 +94,12 @@ const KNOBS: [Knob<Changes>; 10] = [
         about: "A call that waits for longer is kept as a stall",
         allowed: time::ALLOWED,
         slot: |it| Slot::Time(&mut it.stall_threshold),
+    },
+    Knob {
+        name: "at_risk",
+        about: "No byte is older and not durable",
+        allowed: AT_RISK,
+        slot: |it| Slot::Promise(&mut it.at_risk),
     },
 ];
 

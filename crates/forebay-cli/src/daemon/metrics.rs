@@ -1,9 +1,9 @@
 //! The statistics of a cache as OpenMetrics text.
 
 use forebay::histogram::{BOUNDS_US, Histogram, Histograms, RequestTimes};
-use forebay::statistics::{BackingStatistics, DrainStatistics};
+use forebay::statistics::{AtRiskStatistics, BackingStatistics, DrainStatistics};
 use forebay::{Cache, Counter, Statistics};
-use forebay_base::PAGE_BYTES;
+use forebay_base::{PAGE_BYTES, Span};
 use forebay_store::IoKind;
 use std::fmt::{Display, Write};
 
@@ -176,6 +176,46 @@ fn promises(text: &mut Text, statistics: &Statistics) {
         text.gauge(name, help, &values);
     }
     text.counters("bdi_drain_overshoot", &each(|drain| drain.overshoots));
+    ages(text, statistics);
+}
+
+/// How old bytes are, and of a limit on that how often they became older.
+fn ages(text: &mut Text, statistics: &Statistics) {
+    let label = |bdi: usize| format!("{{bdi=\"{bdi}\"}}");
+    let stores = || statistics.backings.iter().enumerate();
+    let age = |age: Option<Span>| age.unwrap_or(Span::ZERO).as_micros();
+    let oldest: Vec<_> = stores()
+        .map(|(bdi, store)| (label(bdi), age(store.oldest_dirty)))
+        .collect();
+    text.gauge_seconds(
+        "bdi_oldest_dirty_seconds",
+        "Age of the oldest dirty page of a store, or of one under writeback",
+        &oldest,
+    );
+    let limited: Vec<(String, AtRiskStatistics)> = stores()
+        .filter_map(|(bdi, store)| Some((label(bdi), store.at_risk?)))
+        .collect();
+    let each = |value: fn(&AtRiskStatistics) -> u64| -> Vec<(String, u64)> {
+        let values = limited.iter();
+        values
+            .map(|(label, it)| (label.clone(), value(it)))
+            .collect()
+    };
+    for (name, help, values) in [
+        (
+            "bdi_at_risk_limit_seconds",
+            "The age at which every byte of a store has to be durable",
+            each(|it| it.limit.as_micros()),
+        ),
+        (
+            "bdi_at_risk_seconds",
+            "Age of the oldest byte of a store that is not durable",
+            each(|it| it.oldest.as_micros()),
+        ),
+    ] {
+        text.gauge_seconds(name, help, &values);
+    }
+    text.counters("bdi_at_risk_overshoot", &each(|it| it.overshoots));
 }
 
 /// How long callers waited and stores took.
@@ -270,6 +310,17 @@ impl Text {
             let sum = seconds(times.sum_us);
             self.line(format_args!("forebay_{name}_sum{{{labels}}} {sum}"));
             self.line(format_args!("forebay_{name}_count{{{labels}}} {below}"));
+        }
+    }
+
+    /// A gauge whose values are microseconds and are exposed in seconds.
+    fn gauge_seconds(&mut self, name: &str, help: &str, values_us: &[(String, u64)]) {
+        self.line(format_args!("# TYPE forebay_{name} gauge"));
+        self.line(format_args!("# UNIT forebay_{name} seconds"));
+        self.line(format_args!("# HELP forebay_{name} {help}."));
+        for (labels, us) in values_us {
+            let value = seconds(*us);
+            self.line(format_args!("forebay_{name}{labels} {value}"));
         }
     }
 

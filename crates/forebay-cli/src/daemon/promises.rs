@@ -20,6 +20,10 @@ pub(crate) struct Promises {
     /// SIGTERM, unmounting and a sync of everything take
     #[arg(long, value_name = "TIME", value_parser = parse_promise, conflicts_with = "read_only")]
     pub(crate) drain: Option<Span>,
+    /// Let no byte be older than this and not durable, as long as its store answers: the most that
+    /// a crash takes away. At least 300ms
+    #[arg(long, value_name = "TIME", value_parser = parse_promise, conflicts_with = "read_only")]
+    pub(crate) at_risk: Option<Span>,
 }
 
 /// Reads a promise: a time with its unit.
@@ -84,7 +88,12 @@ fn news(said: &mut Vec<Said>, statistics: &Statistics) -> Vec<String> {
     said.resize(statistics.backings.len(), Said::default());
     let stores = statistics.backings.iter().zip(said).enumerate();
     stores
-        .filter_map(|(bdi, (store, said))| said.next(bdi, store.drain.as_ref()?))
+        .filter_map(|(bdi, (store, said))| {
+            let mut drain = store.drain?;
+            // A drain that a limit on the age of bytes needs was not asked for by itself.
+            drain.is_idle &= store.at_risk.is_none();
+            said.next(bdi, &drain)
+        })
         .collect()
 }
 

@@ -44,6 +44,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         memory_bytes: shares.cache_bytes(),
         objects_limit: shares.objects(),
         answer_timeout: answer_timeout(arguments.flags.answer_timeout),
+        at_risk: arguments.flags.promises.at_risk,
         ..Settings::default()
     };
     let feed = Arc::new(Feed::default());

@@ -137,6 +137,7 @@ fn build(
     let settings = Settings {
         memory_bytes: plan.cache_bytes,
         answer_timeout: answer_timeout(arguments.flags.answer_timeout),
+        at_risk: arguments.flags.promises.at_risk,
         ..Settings::default()
     };
     let cache = cache_of(&settings, &arguments.tuning, rt, feed)?;

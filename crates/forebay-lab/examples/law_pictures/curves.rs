@@ -1,5 +1,6 @@
 //! The picture of each law.
 
+use forebay_law::at_risk::{drain_ms, due_ms};
 use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth};
 use forebay_law::blame::{BlameInputs, Cause, Suspect, shares_us};
 use forebay_law::chunk::write_chunk;
@@ -40,9 +41,9 @@ macro_rules! laws {
 }
 
 /// All laws, reclaim first.
-pub(crate) const LAWS: [Law; 19] = laws![
+pub(crate) const LAWS: [Law; 20] = laws![
     watermark, scan, shrink, refault, s3_fifo, readahead, reach, swapahead, throttle, limits,
-    share, drain, bandwidth, position, rate, pause, pace, chunk, blame,
+    share, drain, at_risk, bandwidth, position, rate, pause, pace, chunk, blame,
 ];
 
 fn curve(name: &str, points: impl IntoIterator<Item = (u64, u64)>) -> Curve {
@@ -313,6 +314,50 @@ fn drain() -> Picture {
             drain_of("a rate that halves", 10_000, halves),
             drain_of("seeks, from above", 6_000, seeks),
             drain_of("seeks, from the floor", 256, seeks),
+        ],
+        knees: vec![],
+        levels: vec![],
+    }
+}
+
+/// The age of the oldest byte of a store, milliseconds by milliseconds. Its writers want `wanted`
+/// pages a millisecond, and it takes `rate`.
+fn ages(name: &str, wanted: u64, rate: impl Fn(u64) -> u64) -> Curve {
+    const AT_RISK_MS: u64 = 2_000;
+    let most = rate(0) * drain_ms(AT_RISK_MS);
+    let (mut dirty, mut left) = (0, 0);
+    // The first byte of the pass under way, and the first that became dirty since it began.
+    let (mut old, mut new): (Option<u64>, Option<u64>) = (None, None);
+    let points = (0..10_000).map(move |now_ms| {
+        let dirtied = wanted.min(most - dirty);
+        dirty += dirtied;
+        if dirtied > 0 {
+            new.get_or_insert(now_ms);
+        }
+        let written = rate(now_ms).min(left);
+        (dirty, left) = (dirty - written, left - written);
+        if left == 0 {
+            old = None;
+            let is_due = new.is_some_and(|since| now_ms - since >= due_ms(AT_RISK_MS));
+            if is_due || dirty > most / 2 {
+                (left, old) = (dirty, new.take());
+            }
+        }
+        (now_ms, old.or(new).map_or(0, |since| now_ms - since))
+    });
+    curve(name, points.step_by(20))
+}
+
+fn at_risk() -> Picture {
+    let slows = |now_ms| if now_ms < 6_000 { 10 } else { 5 };
+    Picture {
+        title: "Age of the oldest byte with a limit of 2 s",
+        x: Axis::even("time (s)", (0, 10_000), 1_000),
+        y: Axis::even("age (ms)", (0, 3_000), 1),
+        curves: vec![
+            ages("a tenth of the rate", 1, |_| 10),
+            ages("more than the rate", 20, |_| 10),
+            ages("the same, slower", 20, slows),
         ],
         knees: vec![],
         levels: vec![],

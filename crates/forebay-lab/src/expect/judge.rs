@@ -65,8 +65,26 @@ impl Expectation {
                 let rows = rows(&column("dirty"), &column("written"));
                 drain::verdict(&rows, *at_most_s, *percent)
             }
+            Term::Oldest { of, at_most_s } => self.oldest(outcome, of, *at_most_s),
             Term::Blames(blames) => blames.verdict(&outcome.waited),
         }
+    }
+}
+
+impl Expectation {
+    fn oldest(&self, outcome: &Outcome, of: &str, at_most_s: f64) -> Verdict {
+        let column = format!("oldest@{of}");
+        if outcome.series.column(&column).is_none() {
+            let found = "the machine has no at_risk_ms, so nobody looked";
+            return (false, found.into());
+        }
+        let ages = Level::Columns(vec![column]);
+        let rows = self.window.rows(outcome, &ages, &Level::Number(at_most_s));
+        let oldest = rows.iter().map(|row| row.1).fold(0.0, f64::max);
+        if rows.is_empty() {
+            return nothing();
+        }
+        (oldest <= at_most_s, format!("{oldest:.2} s"))
     }
 }
 

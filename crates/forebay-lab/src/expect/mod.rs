@@ -68,6 +68,8 @@ enum Term {
         at_most_s: f64,
         percent: f64,
     },
+    /// No byte of it is older than this and not durable.
+    Oldest { of: String, at_most_s: f64 },
     /// Who or what is to blame for a process's waits.
     Blames(Blames),
 }
@@ -152,6 +154,12 @@ impl fmt::Display for Expectation {
                 "what is dirty of {of} is written within {at_most_s} s, in {percent} percent of \
                  the samples"
             )?,
+            Term::Oldest { of, at_most_s } => {
+                write!(
+                    f,
+                    "no byte of {of} is older than {at_most_s} s and not durable"
+                )?;
+            }
             Term::Blames(blames) => return write!(f, "{blames}"),
         }
         write!(f, ", {} to {} s", self.window.from_s, self.window.until_s)

@@ -48,6 +48,7 @@ pub(crate) enum ExpectationText {
     Figure(FigureText),
     Latency(LatencyText),
     DrainSeconds(DrainText),
+    OldestDirty(OldestText),
     Blames(BlamesText),
 }
 
@@ -126,6 +127,15 @@ pub(crate) struct DrainText {
     until_s: Option<f64>,
 }
 
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OldestText {
+    of: String,
+    at_most: f64,
+    from_s: Option<f64>,
+    until_s: Option<f64>,
+}
+
 /// Over how long a level is averaged before the check whether it has settled.
 const SMOOTHED_S: f64 = 5.0;
 
@@ -167,6 +177,7 @@ impl ExpectationText {
             }
             ExpectationText::Mean(it) => (it.from_s, it.until_s),
             ExpectationText::DrainSeconds(it) => (it.from_s, it.until_s),
+            ExpectationText::OldestDirty(it) => (it.from_s, it.until_s),
             _ => (None, None),
         }
     }
@@ -210,6 +221,10 @@ impl Checker<'_> {
                 of: self.name("file system", &it.of, &self.names.stores)?,
                 at_most_s: self.number(it.at_most)?,
                 percent: self.percent("percent", it.percent.unwrap_or(100.0))?,
+            },
+            ExpectationText::OldestDirty(it) => Term::Oldest {
+                of: self.name("file system", &it.of, &self.names.stores)?,
+                at_most_s: self.number(it.at_most)?,
             },
             ExpectationText::Blames(it) => {
                 let (processes, stores) = (&self.names.groups, &self.names.stores);

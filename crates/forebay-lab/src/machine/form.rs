@@ -36,6 +36,7 @@ pub struct MachineText {
     pub(super) kernel_share_percent: Option<Spanned<u64>>,
     pub(super) marks_scale: Option<bool>,
     pub(super) swappiness: Option<Spanned<u64>>,
+    pub(super) at_risk_ms: Option<Spanned<u64>>,
     pub(super) dirty: Option<DirtyText>,
     pub(super) nodes: Option<Vec<Spanned<NodeText>>>,
     pub(super) swap: Option<Spanned<SwapText>>,
@@ -101,6 +102,7 @@ impl MachineText {
         self.kernel_share_percent = self.kernel_share_percent.take().or(share);
         self.marks_scale = self.marks_scale.or(base.marks_scale);
         self.swappiness = self.swappiness.take().or(number(base.swappiness));
+        self.at_risk_ms = self.at_risk_ms.take().or(number(base.at_risk_ms));
         self.dirty = self.dirty.take().or(base.dirty);
         self.nodes = self.nodes.take().or(base.nodes.map(|nodes| {
             let nodes = nodes.into_iter().map(|node| {

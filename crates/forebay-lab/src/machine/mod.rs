@@ -42,6 +42,8 @@ pub struct Machine {
     pub tick: Span,
     /// How strongly reclaim prefers anonymous pages to file pages.
     pub swappiness: u64,
+    /// The limit on the age of bytes that are not durable.
+    pub at_risk: Option<Span>,
     /// Limits on dirty pages.
     pub dirty: DirtyKnobs,
     /// Nodes and zones.

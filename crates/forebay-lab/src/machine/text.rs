@@ -20,6 +20,9 @@ const MOST_MEMORY_BYTES: u64 = 15 << 40;
 
 /// The engine's shadows have four bits for a zone.
 const MOST_ZONES: usize = 16;
+/// What a cache refuses, and a day.
+const LEAST_AT_RISK_MS: u64 = 300;
+const MOST_AT_RISK_MS: u64 = 86_400_000;
 
 /// Reads the text of a machine.
 pub(super) fn parse(text: &str) -> Result<Machine, MachineError> {
@@ -104,6 +107,11 @@ impl MachineText {
         let processors = given("processors", self.processors.as_ref())?;
         let share = self.kernel_share_percent.as_ref();
         let tick_ms = checker.within("tick_ms", self.tick_ms.as_ref(), 4, 1..=100)?;
+        let at_risk = self.at_risk_ms.as_ref().map(|given| {
+            let allowed = LEAST_AT_RISK_MS..=MOST_AT_RISK_MS;
+            let checked = checker.within("at_risk_ms", Some(given), 0, allowed);
+            checked.map(Span::from_millis)
+        });
         Ok(Machine {
             name: self.name.clone(),
             summary: self.summary.clone(),
@@ -111,6 +119,7 @@ impl MachineText {
             costs: *given("costs", self.costs.as_ref())?,
             tick: Span::from_millis(tick_ms),
             swappiness: checker.within("swappiness", self.swappiness.as_ref(), 60, 0..=200)?,
+            at_risk: at_risk.transpose()?,
             dirty: self.dirty.clone().unwrap_or_default().check(checker)?,
             memory: self.memory(
                 checker.within("kernel_share_percent", share, 3, 0..=90)?,

@@ -171,6 +171,10 @@ impl Sampler {
         self.pages(32, &format!("dirty@{name}"), level);
         self.pages(33, &format!("thresh@{name}"), backing.dirty_thresh);
         self.pages(34, &format!("written@{name}"), backing.written);
+        if let Some(at_risk) = backing.at_risk {
+            let oldest_s = at_risk.oldest.as_secs_f64();
+            self.put(35, &format!("oldest@{name}"), "s", oldest_s);
+        }
     }
 
     fn rates(&mut self, seen: &Seen) {

@@ -5,7 +5,7 @@ use super::budgets::change_memory;
 use super::client::{Client, PAGE, read_only};
 use super::crowd::start_crowd;
 use super::ledger::Ledger;
-use super::loops::judge_loops;
+use super::loops::{judge_loops, judge_promises};
 use super::plan::{Part, Plan, Reduction};
 use super::pressure::judge_pressure;
 use super::reopen::judge_images;
@@ -98,6 +98,7 @@ fn judge_worlds(seed: u64) -> Option<Violation> {
     judge_shares(seed)
         .or_else(|| judge_work(seed))
         .or_else(|| judge_loops(seed))
+        .or_else(|| judge_promises(seed))
         .or_else(|| judge_pressure(seed))
 }
 

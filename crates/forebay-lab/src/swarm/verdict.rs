@@ -36,6 +36,9 @@ pub enum Oracle {
     Limit,
     /// A store whose estimated rate is much faster or slower than the real one.
     Estimate,
+    /// A store with a promise in seconds of which more is dirty than it writes in that time, or
+    /// much less, or whose writers hang.
+    Drain,
     /// A kswapd that sleeps where it should not, a flag or mark that is left, or a reclaimer that
     /// is not woken by what it waits for.
     Reclaim,

@@ -210,6 +210,7 @@ fn settings(machine: &Machine, policy: Policy, page_memory: PageMemory) -> Setti
         nodes: machine.memory.settings(),
         dirty: machine.dirty,
         swappiness: machine.swappiness,
+        at_risk: machine.at_risk,
         tick: machine.tick,
         answer_timeout: ANSWER_TIMEOUT,
         held_timeout: ANSWER_TIMEOUT,

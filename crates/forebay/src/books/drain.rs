@@ -10,6 +10,7 @@ use crate::state::backing::Backing;
 use crate::statistics::DrainStatistics;
 use forebay_base::Span;
 use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_law::at_risk::least_at_risk_ms;
 use forebay_law::drain::{DrainInputs, DrainLimit, MEASURED_MS};
 use forebay_law::drain::{aim_pages, floor_pages, least_promise_ms};
 
@@ -19,7 +20,7 @@ const OVERSHOT_PERCENT: u64 = 110;
 impl Engine {
     /// Lets the limit of `backing` follow its rate, if it has a promise and it is time.
     pub(crate) fn step_drain(&self, backing: &Backing) {
-        let Some(promise) = backing.knobs.drain() else {
+        let Some(promise) = self.drain_of(backing) else {
             return;
         };
         if !lock(&backing.rates).drain.is_due(self.now_ms()) {
@@ -36,9 +37,8 @@ impl Engine {
 
     /// The limit of a store that was just attached, or whose promise was changed.
     pub(crate) fn begin_drain(&self, backing: &Backing) {
-        let begun = backing
-            .knobs
-            .drain()
+        let begun = self
+            .drain_of(backing)
             .map(|promise| DrainLimit::begun(&self.drain_inputs(backing, promise)));
         lock(&backing.rates).drain = begun.unwrap_or_default();
     }
@@ -71,9 +71,25 @@ impl Engine {
         Ok(())
     }
 
+    /// Refuses a limit on the age of bytes that a store cannot keep at the rate that it has now.
+    pub(crate) fn check_at_risk(&self, given: Span) -> Result<(), BuildError> {
+        for backing in self.stores.all() {
+            let inputs = self.drain_inputs(&backing, given);
+            let least = least_at_risk_ms(inputs.floor_pages, inputs.average_pages_per_s);
+            if inputs.busy_ms >= MEASURED_MS && given < Span::from_millis(least) {
+                return Err(BuildError::AtRiskTooShort {
+                    bdi: backing.number,
+                    given,
+                    least: Span::from_millis(least),
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// What is known of the promise of `backing`, if it has one.
     pub(crate) fn drain_statistics(&self, backing: &Backing) -> Option<DrainStatistics> {
-        let promise = backing.knobs.drain()?;
+        let promise = self.drain_of(backing)?;
         let inputs = self.drain_inputs(backing, promise);
         let rates = *lock(&backing.rates);
         let unbounded = DrainInputs {

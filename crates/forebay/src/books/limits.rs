@@ -71,7 +71,7 @@ impl Engine {
         let shared = self.store_thresh(backing, limits.thresh);
         let is_strict = backing.knobs.strict_limit();
         let background = store_background(shared, limits.thresh, limits.background);
-        if backing.knobs.drain().is_none() {
+        if self.drain_of(backing).is_none() {
             return StorePart {
                 thresh: shared,
                 background,

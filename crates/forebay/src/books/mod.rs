@@ -16,6 +16,7 @@
 
 pub(crate) mod accounts;
 pub(crate) mod activity;
+pub(crate) mod at_risk;
 pub(crate) mod calls;
 pub(crate) mod drain;
 pub(crate) mod drop;

@@ -16,6 +16,7 @@ use crate::state::frame::{Refused, flag, is_holdable};
 use crate::state::index::key;
 use crate::state::object::ObjectState;
 use crate::state::outstanding::token;
+use crate::state::stamp::Stamp;
 use forebay_base::Span;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_store::{Durability, Failure, Io, IoKind, StoreError};
@@ -87,7 +88,7 @@ impl Engine {
     }
 
     fn submit_commit(&self, backing: &Backing, object: &ObjectState) {
-        let Some(changes) = backing.changes_to_commit(object) else {
+        let Some(changes) = backing.commit_begins(object) else {
             object.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
             return object.commits.end(Committed::Durable);
         };
@@ -138,7 +139,7 @@ impl Engine {
             object.errors.set(error);
             return Committed::Failed(error);
         }
-        let Some(changes) = backing.changes_to_commit(object) else {
+        let Some(changes) = backing.commit_begins(object) else {
             return Committed::Durable;
         };
         let is_unstable = backing.geometry.durability == Durability::Unstable;
@@ -167,8 +168,15 @@ impl Engine {
                 Committed::Failed(error)
             }
         };
+        let since = {
+            let uncommitted = &mut lock(&object.dirty).uncommitted;
+            match result {
+                Committed::Durable => None,
+                _ => uncommitted.commit_failed(),
+            }
+        };
         if is_unstable {
-            self.settle_unstable(backing, object, result).await;
+            self.settle_unstable(backing, object, result, since).await;
         }
         match result {
             Committed::Durable => object.note_committed(changes),
@@ -176,6 +184,10 @@ impl Engine {
             // gets the failure.
             Committed::Failed(error) => object.errors.set(error),
             Committed::Forgotten | Committed::NoAnswer => {}
+        }
+        if result == Committed::Durable {
+            let since = lock(&object.dirty).uncommitted.commit_ends();
+            self.note_durable(backing, since);
         }
         result
     }
@@ -209,7 +221,14 @@ impl Engine {
     /// A good commit covers the pages that were marked before it began. One that failed or that
     /// reports a loss speaks of every write that had ended when the store took it. Those may be
     /// more than were marked, and the store reports each loss once.
-    async fn settle_unstable(&self, backing: &Backing, object: &ObjectState, result: Committed) {
+    async fn settle_unstable(
+        &self,
+        backing: &Backing,
+        object: &ObjectState,
+        result: Committed,
+        since: Option<Stamp>,
+    ) {
+        let since = since.unwrap_or(Stamp::at(self.now_ms()));
         self.for_unstable(object, |engine, frame, page| {
             let is_marked = engine.memory.frames.word(frame) & flag::COMMITTING != 0;
             if !is_marked && matches!(result, Committed::Durable | Committed::NoAnswer) {
@@ -227,7 +246,7 @@ impl Engine {
                     if engine.memory.frames.set(frame, flag::DIRTY) & flag::DIRTY == 0 {
                         engine.account_dirty(backing, frame);
                     }
-                    lock(&object.dirty).untake(&engine.slab, page, Tag::Dirty);
+                    lock(&object.dirty).untake(&engine.slab, page, Tag::Dirty, since);
                 }
                 Committed::NoAnswer => {
                     engine.memory.frames.clear(frame, flag::COMMITTING);

@@ -16,6 +16,7 @@ use crate::state::index::page_of as index_of;
 use crate::state::object::ObjectState;
 use crate::state::outstanding::of_token;
 use crate::state::read_meter::MEASURED;
+use crate::state::stamp::Stamp;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::page_of;
 use forebay_store::{Durability, Finish, FinishedIo, IoKind, StoreError};
@@ -86,12 +87,13 @@ impl Engine {
         self.note_answer(&backing, &io);
         let pages = io.pages.len() as u64;
         let is_taken = io.result.is_ok();
+        let since = backing.dirty_since(sequence);
         match io.result {
             Ok(()) => {
                 object.is_known_up_to(io.request.offset_bytes + io.request.length_bytes);
-                self.pages_written(object, &backing, &io);
+                self.pages_written(object, &backing, &io, since);
             }
-            Err(error) => self.pages_failed(object, &backing, &io, error),
+            Err(error) => self.pages_failed(object, &backing, (&io, since), error),
         }
         backing.written.fetch_add(pages, Ordering::Relaxed);
         self.global.complete(&backing, pages, self.now_ms());
@@ -120,9 +122,12 @@ impl Engine {
         let result = match io.result {
             Ok(()) => {
                 object.note_committed(object.commits.covered());
+                let since = lock(&object.dirty).uncommitted.commit_ends();
+                self.note_durable(&backing, since);
                 Committed::Durable
             }
             Err(refusal) => {
+                lock(&object.dirty).uncommitted.commit_failed();
                 self.mark(Mark::CommitFailed);
                 object.errors.set(refusal);
                 Committed::Failed(refusal)
@@ -132,7 +137,14 @@ impl Engine {
         object.commits.end(result);
     }
 
-    fn pages_written(&self, object: &ObjectState, backing: &Backing, io: &FinishedIo) {
+    /// Pages that were dirty since `since` at the longest are written.
+    fn pages_written(
+        &self,
+        object: &ObjectState,
+        backing: &Backing,
+        io: &FinishedIo,
+        since: Stamp,
+    ) {
         backing.write_taken(object, self.now_ms());
         let first = page_of(io.request.offset_bytes);
         let unstable = backing.geometry.durability == Durability::Unstable;
@@ -140,18 +152,24 @@ impl Engine {
             // Before the pages are marked: a commit that sees them takes them out of the books.
             self.account_uncommitted(backing, io.pages.len() as u64);
         } else {
+            let mut dirty = lock(&object.dirty);
+            if !io.is_durable && backing.geometry.durability == Durability::OnCommit {
+                object.written_since(&mut dirty, since);
+            }
             if !io.is_durable {
                 // Before the pages count as written: a sync that finds them written has to commit
                 // them.
                 object.changed();
             }
-            let mut dirty = lock(&object.dirty);
             for page in first..first + io.pages.len() as u64 {
                 dirty.landed(&self.slab, page);
             }
         }
         if !unstable {
             self.account_written(backing, &io.pages);
+        }
+        if io.is_durable || backing.geometry.durability == Durability::OnFinish {
+            self.note_durable(backing, Some(since));
         }
         let mut rotated = 0;
         for &page in &io.pages {
@@ -165,6 +183,8 @@ impl Engine {
         }
         if unstable {
             // After the pages are marked: a commit that covers this change has to see them.
+            let mut dirty = lock(&object.dirty);
+            object.written_since(&mut dirty, since);
             object.changed();
         }
         self.count(Counter::Pgrotated, rotated);
@@ -175,7 +195,7 @@ impl Engine {
         &self,
         object: &ObjectState,
         backing: &Backing,
-        io: &FinishedIo,
+        (io, since): (&FinishedIo, Stamp),
         error: StoreError,
     ) {
         // Some of them may be good: they are tried again in halves, down to single pages.
@@ -201,9 +221,9 @@ impl Engine {
             let mut dirty = lock(&object.dirty);
             for page in first..first + pages {
                 if waits {
-                    dirty.refuse(&self.slab, page);
+                    dirty.refuse(&self.slab, page, since);
                 } else {
-                    dirty.untake(&self.slab, page, Tag::Dirty);
+                    dirty.untake(&self.slab, page, Tag::Dirty, since);
                 }
             }
             object.errors.set(error);

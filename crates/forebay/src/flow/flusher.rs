@@ -5,6 +5,7 @@
 
 use crate::engine::Engine;
 use crate::event::{Event, WritebackReason};
+use crate::flow::side_by_side::side_by_side;
 use crate::flow::writeout::Selection;
 use crate::marks::Mark;
 use crate::state::activity::Part;
@@ -13,6 +14,7 @@ use crate::state::commit_line::Committed;
 use crate::state::dirty_index::Tag;
 use crate::state::flusher_requests::AfterRound;
 use crate::state::object::{ObjectState, QueuePlace};
+use crate::state::stamp::Stamp;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::chunk::write_chunk;
@@ -28,6 +30,8 @@ const SLICE: Span = Span::from_millis(100);
 /// for its time, unless a write ends or a caller asks for work. A page that is being copied to is
 /// free in a moment, and a guard may be held for a long time.
 const REST_MS: Range<u64> = 1..100;
+/// Commits at the end of a pass that are under way at a time.
+const COMMITS: usize = 16;
 
 /// One piece of work.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +41,8 @@ struct Round {
     pages_left: u64,
     /// Objects that became dirty later are left for another time.
     dirty_since_ms: Option<u64>,
+    /// The round is a pass that began then: it writes what was dirty then, and all of that.
+    pass: Option<Stamp>,
 }
 
 /// Rounds since the last one that wrote something.
@@ -90,18 +96,9 @@ impl Engine {
         backing: &Arc<Backing>,
         last_old_flush: &mut Instant,
     ) -> u64 {
-        let mut progress = 0;
-        let work = backing.requests.take();
-        if work.all || work.retry || work.pages > 0 {
-            let is_all = work.all || work.retry;
-            let pages = if is_all { u64::MAX } else { work.pages };
-            let reason = WritebackReason::Vmscan;
-            progress += self.flush_round(backing, reason, pages).await;
-        }
-        if self.is_retry_due(backing) {
-            progress += self
-                .flush_round(backing, WritebackReason::Periodic, u64::MAX)
-                .await;
+        let mut progress = self.flush_as_asked(backing).await;
+        if let Some(at_risk) = self.knobs.at_risk() {
+            return progress + self.flush_by_age(backing, at_risk).await;
         }
         let interval = self.knobs.writeback_interval();
         let now = self.rt.now();
@@ -118,6 +115,63 @@ impl Engine {
                 .await;
         }
         progress
+    }
+
+    /// What callers asked for, and failed writes that are due again.
+    async fn flush_as_asked(self: &Arc<Self>, backing: &Arc<Backing>) -> u64 {
+        let mut progress = 0;
+        let work = backing.requests.take();
+        if work.all || work.retry || work.pages > 0 {
+            let is_all = work.all || work.retry;
+            let pages = if is_all { u64::MAX } else { work.pages };
+            let reason = WritebackReason::Vmscan;
+            progress += self.flush_round(backing, reason, pages).await;
+        }
+        if self.is_retry_due(backing) {
+            progress += self
+                .flush_round(backing, WritebackReason::Periodic, u64::MAX)
+                .await;
+        }
+        progress
+    }
+
+    /// A pass, if one is due: what is dirty now is written and committed, and nothing that becomes
+    /// dirty meanwhile (the law `at_risk`).
+    async fn flush_by_age(self: &Arc<Self>, backing: &Arc<Backing>, at_risk: Span) -> u64 {
+        let since = self.oldest_of(backing).not_durable();
+        self.note_oldest(backing, since, at_risk);
+        let is_due = since.is_some_and(|since| self.is_pass_due(since, at_risk));
+        let reason = if is_due {
+            WritebackReason::Periodic
+        } else if self.is_over_background(backing) {
+            WritebackReason::Background
+        } else {
+            return 0;
+        };
+        let progress = self.carry_out(backing, self.pass(reason)).await;
+        self.commit_written(backing).await;
+        progress
+    }
+
+    /// Asks for commits of all objects of which something was written, and waits for them.
+    async fn commit_written(self: &Arc<Self>, backing: &Arc<Backing>) {
+        if backing.geometry.durability != Durability::OnCommit {
+            return;
+        }
+        let sequences = 0..backing.next_sequence();
+        let mut objects = self.objects.all();
+        objects.retain(|object| {
+            let is_own = !object.is_anonymous() && self.backing_of(object).number == backing.number;
+            is_own
+                && (backing.changes_to_commit(object).is_some()
+                    || backing.has_writes(object.number, sequences.clone()))
+        });
+        let commits = objects.iter().map(|object| async {
+            let of_pass = sequences.clone();
+            self.commit_in_background(backing, object, of_pass).await;
+            Ok::<(), std::convert::Infallible>(())
+        });
+        let Ok(()) = side_by_side(COMMITS, commits).await;
     }
 
     /// Whether failed writes are due to be tried again.
@@ -147,9 +201,8 @@ impl Engine {
         // syncs over and over is dirty for the first time each time.
         // Read once, because it may be changed meanwhile: the bound that B3 asks for must be the
         // one that is waited for.
-        let interval = self.knobs.writeback_interval();
-        let next = last_old_flush + interval;
-        let looks_again = had_objects && next > self.rt.now();
+        let next = self.next_look(backing, last_old_flush, *rounds);
+        let looks_again = had_objects && next.is_some_and(|next| next > self.rt.now());
         let is_empty = lock(&backing.lists).arm(looks_again);
         if is_empty && !looks_again {
             asked.await;
@@ -158,14 +211,33 @@ impl Engine {
         } else if self.is_over_background(backing) {
             let _ = self.rt.timeout(rounds.rest(), either(asked, ended)).await;
         } else {
-            let periodic = (interval != Span::ZERO).then_some(next);
-            match periodic.into_iter().chain(first_due(backing)).min() {
+            match next.into_iter().chain(first_due(backing)).min() {
                 Some(next) => {
                     let _ = self.until(next, asked).await;
                 }
                 None => asked.await,
             }
         }
+    }
+
+    /// When the flusher looks again by itself, at old dirty pages or at the age of bytes. After a
+    /// round in vain it rests first.
+    fn next_look(
+        &self,
+        backing: &Backing,
+        last_old_flush: Instant,
+        rounds: Rounds,
+    ) -> Option<Instant> {
+        let Some(at_risk) = self.knobs.at_risk() else {
+            let interval = self.knobs.writeback_interval();
+            return (interval != Span::ZERO).then(|| last_old_flush + interval);
+        };
+        let now = self.rt.now();
+        // What becomes dirty meanwhile is found long before it is due.
+        let soon = now + Span::from_millis(at_risk.as_millis() / 4);
+        let since = self.oldest_of(backing).not_durable();
+        let due = since.map_or(soon, |since| self.pass_due(since, at_risk));
+        Some(due.max(now + rounds.rest()))
     }
 
     /// Writes at most `pages` pages for `reason`.
@@ -175,15 +247,10 @@ impl Engine {
         reason: WritebackReason,
         pages: u64,
     ) -> u64 {
-        self.record(&Event::WritebackStart {
-            bdi: backing.number,
-            reason,
-        });
-        self.skip_idle_gap(backing);
-        let at_work = self.at_work(backing, Part::Round);
         let now_ms = self.now_ms();
-        let mut round = Round {
+        let round = Round {
             reason,
+            pass: None,
             pages_left: match reason {
                 WritebackReason::Background => u64::MAX,
                 _ => self.pages_to_clean(backing).min(pages),
@@ -195,6 +262,28 @@ impl Engine {
                 _ => Some(now_ms),
             },
         };
+        self.carry_out(backing, round).await
+    }
+
+    /// A pass that begins now.
+    fn pass(&self, reason: WritebackReason) -> Round {
+        let now_ms = self.now_ms();
+        Round {
+            reason,
+            pages_left: u64::MAX,
+            dirty_since_ms: Some(now_ms),
+            pass: Some(Stamp::at(now_ms)),
+        }
+    }
+
+    async fn carry_out(self: &Arc<Self>, backing: &Arc<Backing>, mut round: Round) -> u64 {
+        let reason = round.reason;
+        self.record(&Event::WritebackStart {
+            bdi: backing.number,
+            reason,
+        });
+        self.skip_idle_gap(backing);
+        let at_work = self.at_work(backing, Part::Round);
         let mut written = 0;
         while round.pages_left > 0 && !self.is_closing() && self.goes_on(backing, &round) {
             let progress = self.write_objects(backing, &mut round).await;
@@ -224,6 +313,8 @@ impl Engine {
 
     fn goes_on(&self, backing: &Backing, round: &Round) -> bool {
         match round.reason {
+            // A pass has an end, and is whole.
+            _ if round.pass.is_some() => true,
             WritebackReason::Background => {
                 !backing.requests.wants_all() && self.is_over_background(backing)
             }
@@ -242,8 +333,7 @@ impl Engine {
                 break;
             };
             let mut taken = Taken::of(self, backing, object);
-            let limit = round.pages_left;
-            let (written, turn) = self.write_object(backing, &taken.object, limit).await;
+            let (written, turn) = self.write_object(backing, &taken.object, round).await;
             taken.turn = turn;
             drop(taken);
             round.pages_left = round.pages_left.saturating_sub(written);
@@ -271,6 +361,7 @@ impl Engine {
             reason: WritebackReason::Foreground,
             pages_left: pages,
             dirty_since_ms: Some(self.now_ms()),
+            pass: None,
         };
         while round.pages_left > 0 && !self.is_closing() {
             if self.write_objects(backing, &mut round).await == 0 {
@@ -294,7 +385,7 @@ impl Engine {
         self: &Arc<Self>,
         backing: &Backing,
         object: &Arc<ObjectState>,
-        pages_left: u64,
+        round: &Round,
     ) -> (u64, Turn) {
         let Some(next_page) = self.begin_turn(backing, object) else {
             self.mark(Mark::FlushPutOff);
@@ -307,15 +398,15 @@ impl Engine {
             lock(&object.queueing).next_page = 0;
             return (0, Turn::Clean);
         }
-        let limit = self.turn_pages(backing, pages_left);
+        let limit = self.turn_pages(backing, round.pages_left);
         let first_sequence = backing.next_sequence();
         let (mut written, mut end) = self
-            .writeout(backing, object, dirty(next_page..u64::MAX, limit))
+            .writeout(backing, object, dirty(next_page..u64::MAX, limit, round))
             .await;
         if end == u64::MAX && next_page > 0 && written < limit {
             let rest = limit - written;
             let (more, from) = self
-                .writeout(backing, object, dirty(0..next_page, rest))
+                .writeout(backing, object, dirty(0..next_page, rest, round))
                 .await;
             written += more;
             end = if from == next_page { u64::MAX } else { from };
@@ -478,13 +569,14 @@ fn has_work_left(backing: &Backing, object: &ObjectState) -> bool {
     }
 }
 
-fn dirty(pages: Range<u64>, limit: u64) -> Selection {
+fn dirty(pages: Range<u64>, limit: u64, round: &Round) -> Selection {
     Selection {
         tag: Tag::Dirty,
         pages,
         limit,
         is_awaited: false,
         is_synced: false,
+        pass: round.pass,
     }
 }
 

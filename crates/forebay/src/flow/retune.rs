@@ -20,13 +20,20 @@ impl Engine {
             let moment = self.moment();
             old = changes.old(&values, self.memory_bytes());
             self.check_drains(&changes.stores)?;
+            if let Some(Some(at_risk)) = changes.at_risk {
+                self.check_at_risk(at_risk)?;
+            }
             old.stores = self.stores.retune(&changes.stores)?;
-            self.begin_drains(&changes.stores);
             // Later, the moment before the change shows that a limit was turned down.
             self.ledger.remember_turn(moment);
             self.smooth_limit();
             Ok::<_, BuildError>(after)
         })?;
+        if changes.at_risk.is_some() {
+            self.stores.for_each(|backing| self.begin_drain(backing));
+        } else {
+            self.begin_drains(&changes.stores);
+        }
         if let Some(memory_bytes) = changes.memory_bytes {
             self.resize(Some(memory_bytes));
             if self.memory.pages_over() > 0 || self.objects.is_over_room(0) {

@@ -19,6 +19,7 @@ use crate::state::frame::{ExclusiveHold, Refused, flag};
 use crate::state::index::LONGEST_BYTES;
 use crate::state::index::key;
 use crate::state::object::{BatchGuard, Origin};
+use crate::state::stamp::Stamp;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::{byte_of, page_of, pages_for};
@@ -553,7 +554,8 @@ impl Engine {
         if handle.object.is_anonymous() {
             return Ok(());
         }
-        let tagged = lock(&handle.object.dirty).set_dirty(&self.slab, page);
+        let since = || Stamp::at(self.now_ms());
+        let tagged = lock(&handle.object.dirty).set_dirty(&self.slab, page, since);
         tagged.map(|_| ()).map_err(|SlabFull| Obstacle::NeedsBlock)
     }
 

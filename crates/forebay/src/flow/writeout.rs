@@ -7,11 +7,12 @@ use crate::engine::Engine;
 use crate::marks::Mark;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
-use crate::state::dirty_index::{Run, Tag};
+use crate::state::dirty_index::{Pass, Run, Tag, Takes};
 use crate::state::frame::{Refused, claimable, flag, piece_of};
 use crate::state::index::{INDEX_BITS, key};
 use crate::state::object::ObjectState;
 use crate::state::outstanding::token;
+use crate::state::stamp::Stamp;
 use crate::state::write_cut::{WriteCut, unit_end};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
@@ -41,6 +42,8 @@ struct Claimed {
     pages: Vec<PagePointer>,
     /// The object's length before the first claim.
     length_bytes: u64,
+    /// Since when the oldest of them is dirty, or longer.
+    since: Stamp,
 }
 
 /// Which pages to write.
@@ -54,6 +57,8 @@ pub(crate) struct Selection {
     pub(crate) is_awaited: bool,
     /// The caller makes them durable afterwards.
     pub(crate) is_synced: bool,
+    /// When the pass of the flusher began that writes them.
+    pub(crate) pass: Option<Stamp>,
 }
 
 /// How a run is submitted.
@@ -73,6 +78,7 @@ impl Selection {
             limit: u64::MAX,
             is_awaited: false,
             is_synced: false,
+            pass: None,
         }
     }
 
@@ -108,6 +114,7 @@ impl Engine {
             limit,
             is_awaited,
             is_synced,
+            pass,
         } = selection;
         let unit_pages = u64::from(backing.geometry.write_unit_pages);
         let most = (self.vectors.pages() as u64).min(u64::from(backing.geometry.max_io_pages));
@@ -132,9 +139,12 @@ impl Engine {
             // have taken it.
             let sequence = backing.write_begins(object.number);
             let (end, range) = (|first| cut.end(first), from..pages.end);
+            let now = || Stamp::at(self.now_ms());
+            let pass = pass.map(|began| Pass { began, now: now() });
+            let takes = Takes { tag, pass };
             let (taken, is_last) = {
                 let mut dirty = lock(&object.dirty);
-                let taken = dirty.take_run(&self.slab, tag, range, end);
+                let taken = dirty.take_run(&self.slab, takes, range, end);
                 let all = pages.clone();
                 let is_last = is_synced && dirty.next_tagged(&self.slab, tag, all).is_none();
                 (taken, is_last)
@@ -194,8 +204,11 @@ impl Engine {
         page: u64,
     ) -> bool {
         let sequence = backing.write_begins(object.number);
-        let taken =
-            lock(&object.dirty).take_run(&self.slab, Tag::Dirty, page..page + 1, |_| page + 1);
+        let takes = Takes {
+            tag: Tag::Dirty,
+            pass: None,
+        };
+        let taken = lock(&object.dirty).take_run(&self.slab, takes, page..page + 1, |_| page + 1);
         let manner = Manner {
             sequence,
             is_awaited: false,
@@ -228,11 +241,11 @@ impl Engine {
                 let mut dirty = lock(&object.dirty);
                 for page in left.clone() {
                     // A sync may have tagged it, whichever caller took it.
-                    dirty.untake(&self.slab, page, Tag::ToWrite);
+                    dirty.untake(&self.slab, page, Tag::ToWrite, run.since);
                 }
                 break;
             };
-            let claimed = self.claim_neighbours(backing, object, &mut left, vector);
+            let claimed = self.claim_neighbours((backing, object), &mut left, run.since, vector);
             submitted += claimed.pages.len() as u64;
             if claimed.pages.is_empty() {
                 self.give_back(backing, claimed.pages);
@@ -270,9 +283,9 @@ impl Engine {
     /// Removes the pages that it looked at from `left`.
     fn claim_neighbours(
         &self,
-        backing: &Backing,
-        object: &ObjectState,
+        (backing, object): (&Backing, &ObjectState),
         left: &mut Range<u64>,
+        since: Stamp,
         mut vector: Vec<PagePointer>,
     ) -> Claimed {
         let length_bytes = object.length_bytes();
@@ -299,13 +312,13 @@ impl Engine {
                 // case.
                 Claim::Busy => {
                     self.mark(Mark::WriteoutBusy);
-                    lock(&object.dirty).untake(&self.slab, page, Tag::ToWrite);
+                    lock(&object.dirty).untake(&self.slab, page, Tag::ToWrite, since);
                 }
                 // It stays tagged for the cut that drops it. A sync waits until the cut is done, or
                 // has failed and the page is there to be written.
                 Claim::Cut => {
                     self.mark(Mark::WriteoutCut);
-                    lock(&object.dirty).untake(&self.slab, page, Tag::ToWrite);
+                    lock(&object.dirty).untake(&self.slab, page, Tag::ToWrite, since);
                 }
                 Claim::Clean => {
                     self.mark(Mark::WriteoutClean);
@@ -321,6 +334,7 @@ impl Engine {
             first,
             pages: vector,
             length_bytes,
+            since,
         }
     }
 
@@ -387,6 +401,7 @@ impl Engine {
             first,
             pages,
             length_bytes: length_before,
+            since,
         } = claimed;
         let offset_bytes = byte_of(first);
         let whole_bytes = (pages.len() * PAGE_BYTES) as u64;
@@ -409,7 +424,7 @@ impl Engine {
             asks_durable,
         } = manner;
         self.account_claimed(backing, &pages);
-        backing.write_joins(sequence);
+        backing.write_joins(sequence, since);
         backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
         backing.file_writes_in_flight.fetch_add(1, Ordering::AcqRel);
         let in_flight = &backing.pages_in_flight;

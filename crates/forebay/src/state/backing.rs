@@ -16,6 +16,7 @@ use crate::state::knobs::StoreKnobs;
 use crate::state::object::{ObjectState, QueuePlace, Queueing};
 use crate::state::outstanding::Outstanding;
 use crate::state::read_meter::ReadMeter;
+use crate::state::stamp::Stamp;
 use crate::state::times::RequestCounts;
 use crate::state::vectors::IoVectors;
 use forebay_base::Span;
@@ -54,6 +55,9 @@ pub(crate) struct Rates {
     pub(crate) drain: DrainLimit,
     /// How often more was dirty than could be written in that time.
     pub(crate) drain_overshoots: u64,
+    /// How often a byte was not durable for longer than it may be, and whether one is now.
+    pub(crate) at_risk_overshoots: u64,
+    pub(crate) is_late: bool,
 }
 
 /// After this many samples a store counts as measured.
@@ -249,6 +253,8 @@ impl Backing {
                 full_samples: 0,
                 drain: DrainLimit::default(),
                 drain_overshoots: 0,
+                at_risk_overshoots: 0,
+                is_late: false,
             }),
             lists: Mutex::new(FlusherLists::new()),
             requests: FlusherRequests::new(),
@@ -450,6 +456,14 @@ impl Backing {
         }
     }
 
+    /// The same for a commit that begins now.
+    pub(crate) fn commit_begins(&self, object: &ObjectState) -> Option<u64> {
+        match self.geometry.durability {
+            Durability::OnFinish => None,
+            Durability::OnCommit | Durability::Unstable => object.commit_begins(),
+        }
+    }
+
     /// Hands a commit to the committers, or gives it back if they have ended.
     pub(crate) fn ask_commit(&self, asked: CommitTurn) -> Result<(), CommitTurn> {
         {
@@ -477,9 +491,22 @@ impl Backing {
         lock(&self.outstanding).begin(object)
     }
 
-    /// Another write under a sequence number that is outstanding.
-    pub(crate) fn write_joins(&self, sequence: u64) {
-        lock(&self.outstanding).join(sequence);
+    /// Another write under a sequence number that is outstanding, of pages that are dirty since
+    /// `since`.
+    pub(crate) fn write_joins(&self, sequence: u64, since: Stamp) {
+        lock(&self.outstanding).join(sequence, since);
+    }
+
+    /// Since when the oldest page is dirty of the writes with this number; the lowest bits of the
+    /// number are enough.
+    pub(crate) fn dirty_since(&self, sequence: u64) -> Stamp {
+        let since = lock(&self.outstanding).since(sequence);
+        since.expect("a write that ends has begun")
+    }
+
+    /// Since when the oldest page is dirty of all writes under way.
+    pub(crate) fn oldest_write_since(&self) -> Option<Stamp> {
+        lock(&self.outstanding).oldest_since()
     }
 
     /// A write of `object` with number `sequence` has ended; the lowest bits of the number are

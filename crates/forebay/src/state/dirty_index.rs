@@ -12,7 +12,12 @@
 //! waits for its next try.
 //! invariant D4: a block in the treap has at least one bit set; an empty one is in the slab.
 //! invariant D5: a page that waits for its next try is not in flight.
+//! invariant D6: a block with a dirty page knows since when its oldest one is dirty, or longer. One
+//! whose dirty pages were all taken begins anew, and one of which a pass took all that it found
+//! there is no older than that.
 
+use crate::state::index::INDEX_BITS;
+use crate::state::stamp::{STAMP_BITS, Stamp, Uncommitted, earliest};
 use forebay_base::hash::mix;
 use forebay_base::sync::{
     Mutex,
@@ -23,7 +28,14 @@ use forebay_rt::wait::WaitQueue;
 
 /// Pages of one block.
 const BLOCK_PAGES: u64 = 64;
+/// A look for the oldest page passes so many blocks.
+const BLOCKS_OF_A_LOOK: u32 = 256;
+/// Bits of a block's number.
+const NUMBER_BITS: u32 = INDEX_BITS - BLOCK_PAGES.ilog2();
+const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 const NIL: u32 = u32::MAX;
+
+const _: () = assert!(NUMBER_BITS + STAMP_BITS == u64::BITS);
 
 /// One block. Its fields are atomics so that the slab needs no lock around them; each block is
 /// used under the lock of the object that owns it.
@@ -32,7 +44,9 @@ struct Block {
     dirty: AtomicU64,
     towrite: AtomicU64,
     in_flight: AtomicU64,
-    number: AtomicU64,
+    /// Its number in the object, and above [`NUMBER_BITS`] since when its oldest dirty page is
+    /// dirty.
+    number_and_since: AtomicU64,
     left: AtomicU32,
     right: AtomicU32,
 }
@@ -92,7 +106,7 @@ impl BlockSlab {
         let block = &self.blocks[at as usize];
         free.first = block.right.load(Relaxed);
         free.count -= 1;
-        block.number.store(number, Relaxed);
+        block.number_and_since.store(number, Relaxed);
         block.left.store(NIL, Relaxed);
         block.right.store(NIL, Relaxed);
         Ok(at)
@@ -111,6 +125,36 @@ impl BlockSlab {
 }
 
 impl Block {
+    fn number(&self) -> u64 {
+        self.number_and_since.load(Relaxed) & NUMBER_MASK
+    }
+
+    /// Since when its oldest dirty page is dirty. Means nothing if none is.
+    fn since(&self) -> Stamp {
+        Stamp::of_bits(self.number_and_since.load(Relaxed) >> NUMBER_BITS)
+    }
+
+    /// A page becomes dirty that is newer than its store since `since`.
+    fn dirtied(&self, since: impl FnOnce() -> Stamp) {
+        let is_first = self.bits(Tag::Dirty) == 0;
+        self.set_since(if is_first { since() } else { return });
+    }
+
+    /// A page is dirty again that was newer than its store since `since`.
+    fn dirty_again(&self, since: Stamp) {
+        let is_first = self.bits(Tag::Dirty) == 0;
+        self.set_since(if is_first {
+            since
+        } else {
+            since.earlier(self.since())
+        });
+    }
+
+    fn set_since(&self, since: Stamp) {
+        let word = self.number() | since.bits() << NUMBER_BITS;
+        self.number_and_since.store(word, Relaxed);
+    }
+
     fn is_empty(&self) -> bool {
         self.bits(Tag::Dirty) | self.in_flight.load(Relaxed) == 0
     }
@@ -126,6 +170,19 @@ impl Block {
     /// Pages that a writer may take: tagged, and no write of them in flight.
     fn takeable(&self, tag: Tag) -> u64 {
         self.bits(tag) & self.dirty.load(Relaxed) & !self.in_flight.load(Relaxed)
+    }
+
+    /// The pages that `pass` may take; `visit` is the block that it came to last.
+    fn takeable_in(&self, tag: Tag, pass: Option<Pass>, visit: Option<Visit>) -> u64 {
+        let pages = self.takeable(tag);
+        let Some(pass) = pass else {
+            return pages;
+        };
+        match visit {
+            Some(visit) if visit.is_of(self, pass) => pages & visit.left,
+            _ if pages != 0 && self.since().is_after(pass.began) => 0,
+            _ => pages,
+        }
     }
 
     /// Pages that the store refused and that wait for their next try.
@@ -158,6 +215,67 @@ pub(crate) enum Tag {
 pub(crate) struct Run {
     pub(crate) first: u64,
     pub(crate) pages: u64,
+    /// Since when the oldest of them is dirty, or longer.
+    pub(crate) since: Stamp,
+}
+
+/// Which pages of a range are taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Takes {
+    pub(crate) tag: Tag,
+    /// The pass of the flusher that takes them.
+    pub(crate) pass: Option<Pass>,
+}
+
+/// A pass takes what was dirty when it began: of each block that has a page which was dirty then,
+/// those that are dirty when it comes to the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pass {
+    pub(crate) began: Stamp,
+    pub(crate) now: Stamp,
+}
+
+/// The block that a pass came to last.
+#[derive(Clone, Copy, Debug)]
+struct Visit {
+    number: u64,
+    began: Stamp,
+    /// When it came to the block.
+    came: Stamp,
+    /// What it has not taken yet.
+    left: u64,
+    /// It may take all that was dirty then.
+    is_whole: bool,
+}
+
+impl Visit {
+    fn of(block: &Block, tag: Tag, pass: Pass) -> Visit {
+        let left = block.takeable(tag);
+        Visit {
+            number: block.number(),
+            began: pass.began,
+            came: pass.now,
+            left,
+            is_whole: left == block.bits(Tag::Dirty),
+        }
+    }
+
+    fn is_of(&self, block: &Block, pass: Pass) -> bool {
+        self.number == block.number() && self.began == pass.began
+    }
+
+    /// The pages of `mask` were taken. None if the visit is over: what is dirty now became so
+    /// later.
+    fn took(mut self, block: &Block, mask: u64) -> Option<Visit> {
+        self.left &= !mask;
+        if self.left & block.bits(Tag::Dirty) != 0 {
+            return Some(self);
+        }
+        if self.is_whole && self.came.is_after(block.since()) {
+            block.set_since(self.came);
+        }
+        None
+    }
 }
 
 /// The tagged pages of one object. Lives inside the object's lock.
@@ -171,6 +289,10 @@ pub(crate) struct DirtyIndex {
     refused_pages: u64,
     /// How often a page that was taken has come back to be written.
     put_back: u64,
+    /// Since when bytes are written and wait for a commit.
+    pub(crate) uncommitted: Uncommitted,
+    /// Where the pass of the flusher is.
+    visit: Option<Visit>,
 }
 
 impl Default for DirtyIndex {
@@ -181,6 +303,8 @@ impl Default for DirtyIndex {
             dirty_pages: 0,
             refused_pages: 0,
             put_back: 0,
+            uncommitted: Uncommitted::default(),
+            visit: None,
         }
     }
 }
@@ -215,13 +339,19 @@ impl DirtyIndex {
         self.root == NIL
     }
 
-    /// Tags a page dirty. True if it was not.
-    pub(crate) fn set_dirty(&mut self, slab: &BlockSlab, page: u64) -> Result<bool, SlabFull> {
+    /// Tags a page dirty. True if it was not. `since` is asked for the first page of a block.
+    pub(crate) fn set_dirty(
+        &mut self,
+        slab: &BlockSlab,
+        page: u64,
+        since: impl FnOnce() -> Stamp,
+    ) -> Result<bool, SlabFull> {
         let (number, bit) = split(page);
         let at = self.find_or_insert(slab, number)?;
         let block = slab.at(at);
         let is_new = block.bits(Tag::Dirty) & bit == 0;
         if is_new {
+            block.dirtied(since);
             block.dirty.fetch_or(bit, Relaxed);
         }
         self.dirty_pages += u64::from(is_new);
@@ -246,9 +376,10 @@ impl DirtyIndex {
         });
     }
 
-    /// A write of the page failed or was put off: dirty again. Cannot fail (D2).
-    pub(crate) fn untake(&mut self, slab: &BlockSlab, page: u64, tag: Tag) {
+    /// A write of the page failed or was put off: dirty again, since `since`. Cannot fail (D2).
+    pub(crate) fn untake(&mut self, slab: &BlockSlab, page: u64, tag: Tag, since: Stamp) {
         self.change(slab, page, |index, block, bit| {
+            block.dirty_again(since);
             index.refused_pages -= block.forgive(bit);
             if block.dirty.fetch_or(bit, Relaxed) & bit == 0 {
                 index.dirty_pages += 1;
@@ -263,8 +394,8 @@ impl DirtyIndex {
 
     /// The store refused the page: it is dirty again, and no flusher takes it before
     /// [`DirtyIndex::retry_refused`].
-    pub(crate) fn refuse(&mut self, slab: &BlockSlab, page: u64) {
-        self.untake(slab, page, Tag::Dirty);
+    pub(crate) fn refuse(&mut self, slab: &BlockSlab, page: u64, since: Stamp) {
+        self.untake(slab, page, Tag::Dirty, since);
         self.change(slab, page, |index, block, bit| {
             // A sync that has tagged it meanwhile is about to try it.
             if block.towrite.fetch_or(bit, Relaxed) & bit == 0 {
@@ -292,12 +423,14 @@ impl DirtyIndex {
     pub(crate) fn take_run(
         &mut self,
         slab: &BlockSlab,
-        tag: Tag,
+        Takes { tag, pass }: Takes,
         range: std::ops::Range<u64>,
         end: impl FnOnce(u64) -> u64,
     ) -> Option<Run> {
-        let first = self.next(slab, &range, |block| block.takeable(tag))?;
-        let mut run = Run { first, pages: 0 };
+        let first = self.next(slab, &range, |block| {
+            block.takeable_in(tag, pass, self.visit)
+        })?;
+        let mut since = None;
         let stop = range.end.min(end(first));
         let mut page = first;
         while page < stop {
@@ -306,23 +439,52 @@ impl DirtyIndex {
             };
             let block = slab.at(at);
             let offset = page % BLOCK_PAGES;
-            let ready = (block.takeable(tag) >> offset).trailing_ones();
+            let ready = (block.takeable_in(tag, pass, self.visit) >> offset).trailing_ones();
             let count = u64::from(ready).min(stop - page).min(BLOCK_PAGES - offset);
             if count == 0 {
                 break;
             }
             let mask = (u64::MAX >> (BLOCK_PAGES - count)) << offset;
+            let visit = pass.map(|pass| {
+                let last = self.visit.filter(|visit| visit.is_of(block, pass));
+                last.unwrap_or_else(|| Visit::of(block, tag, pass))
+            });
             block.dirty.fetch_and(!mask, Relaxed);
             block.towrite.fetch_and(!mask, Relaxed);
             block.in_flight.fetch_or(mask, Relaxed);
+            since = earliest(since, Some(block.since()));
+            if let Some(visit) = visit {
+                self.visit = visit.took(block, mask);
+            }
             self.dirty_pages -= count;
             page += count;
             if offset + count < BLOCK_PAGES {
                 break;
             }
         }
-        run.pages = page - first;
-        (run.pages > 0).then_some(run)
+        Some(Run {
+            first,
+            pages: page - first,
+            since: since?,
+        })
+    }
+
+    /// Since when the oldest page is dirty of the next blocks from `from` on, and where to look on;
+    /// None there if these were the last. A look is short, since writers wait for it.
+    pub(crate) fn oldest_dirty(&self, slab: &BlockSlab, from: u64) -> (Option<Stamp>, Option<u64>) {
+        let mut oldest = None;
+        let mut from = from;
+        for _ in 0..BLOCKS_OF_A_LOOK {
+            let Some(page) = self.next(slab, &(from..u64::MAX), |block| block.bits(Tag::Dirty))
+            else {
+                return (oldest, None);
+            };
+            let (number, _) = split(page);
+            let at = self.find(slab, number).expect("a found page has its block");
+            oldest = earliest(oldest, Some(slab.at(at).since()));
+            from = (number + 1) * BLOCK_PAGES;
+        }
+        (oldest, Some(from))
     }
 
     /// Marks all pages in the range that are dirty now as to be written, and returns how many.
@@ -376,7 +538,7 @@ impl DirtyIndex {
             let (number, _) = split(from);
             let at = self.at_or_after(slab, number)?;
             let block = slab.at(at);
-            let first = block.number.load(Relaxed) * BLOCK_PAGES;
+            let first = block.number() * BLOCK_PAGES;
             if first >= range.end {
                 return None;
             }
@@ -408,13 +570,13 @@ impl DirtyIndex {
     }
 
     fn find(&self, slab: &BlockSlab, number: u64) -> Option<u32> {
-        if self.recent != NIL && slab.at(self.recent).number.load(Relaxed) == number {
+        if self.recent != NIL && slab.at(self.recent).number() == number {
             return Some(self.recent);
         }
         let mut at = self.root;
         while at != NIL {
             let block = slab.at(at);
-            match number.cmp(&block.number.load(Relaxed)) {
+            match number.cmp(&block.number()) {
                 std::cmp::Ordering::Equal => return Some(at),
                 std::cmp::Ordering::Less => at = block.left.load(Relaxed),
                 std::cmp::Ordering::Greater => at = block.right.load(Relaxed),
@@ -429,7 +591,7 @@ impl DirtyIndex {
         let mut at = self.root;
         while at != NIL {
             let block = slab.at(at);
-            if block.number.load(Relaxed) >= number {
+            if block.number() >= number {
                 best = Some(at);
                 at = block.left.load(Relaxed);
             } else {
@@ -447,7 +609,7 @@ impl DirtyIndex {
         let at = slab.take(number)?;
         let mut parent = NIL;
         let mut under = self.root;
-        while under != NIL && priority(slab.at(under).number.load(Relaxed)) > priority(number) {
+        while under != NIL && priority(slab.at(under).number()) > priority(number) {
             parent = under;
             under = side(slab, under, number).load(Relaxed);
         }
@@ -460,7 +622,7 @@ impl DirtyIndex {
     }
 
     fn remove(&mut self, slab: &BlockSlab, at: u32) {
-        let number = slab.at(at).number.load(Relaxed);
+        let number = slab.at(at).number();
         let mut parent = NIL;
         let mut under = self.root;
         while under != at {
@@ -488,7 +650,7 @@ impl DirtyIndex {
 /// The link of block `at` that leads to `number`.
 fn side(slab: &BlockSlab, at: u32, number: u64) -> &AtomicU32 {
     let block = slab.at(at);
-    if number < block.number.load(Relaxed) {
+    if number < block.number() {
         &block.left
     } else {
         &block.right
@@ -502,7 +664,7 @@ fn partition(slab: &BlockSlab, at: u32, number: u64) -> (u32, u32) {
     let mut at = at;
     while at != NIL {
         let block = slab.at(at);
-        if block.number.load(Relaxed) < number {
+        if block.number() < number {
             match below_end {
                 NIL => below = at,
                 end => slab.at(end).right.store(at, Relaxed),
@@ -542,7 +704,7 @@ fn join(slab: &BlockSlab, left: u32, right: u32) -> u32 {
                 return root;
             }
             (l, r) => {
-                let higher = |at: u32| priority(slab.at(at).number.load(Relaxed));
+                let higher = |at: u32| priority(slab.at(at).number());
                 if higher(l) > higher(r) { l } else { r }
             }
         };

@@ -28,6 +28,8 @@ pub(crate) struct Knobs {
     readahead_pages: AtomicU64,
     swappiness: AtomicU64,
     stall_threshold_ns: AtomicU64,
+    /// 0: none.
+    at_risk_ns: AtomicU64,
 }
 
 /// All [`Knobs`] as one value.
@@ -39,6 +41,7 @@ pub(crate) struct KnobValues {
     pub(crate) readahead_pages: u64,
     pub(crate) swappiness: u64,
     pub(crate) stall_threshold: Span,
+    pub(crate) at_risk: Option<Span>,
 }
 
 impl KnobValues {
@@ -51,6 +54,7 @@ impl KnobValues {
             readahead_pages: settings.readahead_pages,
             swappiness: settings.swappiness,
             stall_threshold: settings.stall_threshold,
+            at_risk: settings.at_risk,
         }
     }
 }
@@ -70,6 +74,7 @@ impl Knobs {
             readahead_pages: knob(values.readahead_pages),
             swappiness: knob(values.swappiness),
             stall_threshold_ns: knob(values.stall_threshold.as_nanos()),
+            at_risk_ns: knob(nanos_of(values.at_risk)),
         }
     }
 
@@ -110,6 +115,11 @@ impl Knobs {
         Span::from_nanos(self.stall_threshold_ns.load(Ordering::Relaxed))
     }
 
+    /// No byte may be older than this and not durable.
+    pub(crate) fn at_risk(&self) -> Option<Span> {
+        span_of(&self.at_risk_ns)
+    }
+
     /// All of them.
     pub(crate) fn values(&self) -> KnobValues {
         KnobValues {
@@ -119,6 +129,7 @@ impl Knobs {
             readahead_pages: self.readahead_pages(),
             swappiness: self.swappiness(),
             stall_threshold: self.stall_threshold(),
+            at_risk: self.at_risk(),
         }
     }
 
@@ -148,6 +159,7 @@ impl Knobs {
         set(&self.readahead_pages, values.readahead_pages);
         set(&self.swappiness, values.swappiness);
         set(&self.stall_threshold_ns, values.stall_threshold.as_nanos());
+        set(&self.at_risk_ns, nanos_of(values.at_risk));
         self.version.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -187,8 +199,7 @@ impl StoreKnobs {
 
     /// What is dirty of the store has to be written within this time.
     pub(crate) fn drain(&self) -> Option<Span> {
-        let ns = self.drain_ns.load(Ordering::Relaxed);
-        (ns > 0).then(|| Span::from_nanos(ns))
+        span_of(&self.drain_ns)
     }
 
     /// Takes the knobs from `settings`. The list of stores calls it, one caller at a time.
@@ -204,6 +215,12 @@ impl StoreKnobs {
         strict_limit.store(settings.strict_limit, Ordering::Relaxed);
         drain_ns.store(nanos_of(settings.drain), Ordering::Relaxed);
     }
+}
+
+/// A time that may be none.
+fn span_of(ns: &AtomicU64) -> Option<Span> {
+    let ns = ns.load(Ordering::Relaxed);
+    (ns > 0).then(|| Span::from_nanos(ns))
 }
 
 fn nanos_of(span: Option<Span>) -> u64 {

@@ -50,6 +50,7 @@ pub(crate) mod pause_turn;
 pub(crate) mod read_meter;
 pub(crate) mod retry;
 pub(crate) mod shrinkers;
+pub(crate) mod stamp;
 pub(crate) mod stream;
 pub(crate) mod swap;
 pub(crate) mod swap_ahead;

@@ -10,6 +10,7 @@ use crate::state::cut_line::CutLine;
 use crate::state::dirty_index::DirtyIndex;
 use crate::state::errseq::ErrorSequence;
 use crate::state::retry::Retry;
+use crate::state::stamp::Stamp;
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -289,6 +290,29 @@ impl ObjectState {
     /// Makes the object at least `end_bytes` long. True if it grew.
     pub(crate) fn grow(&self, _batch: &BatchGuard<'_>, end_bytes: u64) -> bool {
         self.length_bytes.fetch_max(end_bytes, Ordering::AcqRel) < end_bytes
+    }
+
+    /// The store wrote bytes that are not durable, dirty since `since` at the longest. In one step
+    /// with [`ObjectState::changed`], under the lock that `dirty` holds.
+    pub(crate) fn written_since(&self, dirty: &mut DirtyIndex, since: Stamp) {
+        if self.to_commit().is_none() {
+            // What is left there was given up without a commit, or is committed.
+            dirty.uncommitted.forget();
+        }
+        dirty.uncommitted.add(since);
+    }
+
+    /// A commit begins: the changes that it covers, none if there is nothing to commit.
+    pub(crate) fn commit_begins(&self) -> Option<u64> {
+        let mut dirty = lock(&self.dirty);
+        let changes = self.to_commit();
+        dirty.uncommitted.commit_begins();
+        changes
+    }
+
+    /// Since when bytes are written and wait for a commit.
+    pub(crate) fn uncommitted_since(&self, dirty: &DirtyIndex) -> Option<Stamp> {
+        self.to_commit().and_then(|_| dirty.uncommitted.oldest())
     }
 
     /// The store wrote, cut or discarded something, which the next commit makes durable.

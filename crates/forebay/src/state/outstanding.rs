@@ -6,6 +6,7 @@
 //!
 //! invariant Q1: the numbers rise from the front to the back, and each has at least one write.
 
+use crate::state::stamp::{Stamp, earliest};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -32,6 +33,8 @@ struct Numbered {
     sequence: u64,
     object: u32,
     writes: u32,
+    /// Since when the oldest page of the run is dirty, once the run was taken.
+    since: Option<Stamp>,
 }
 
 #[derive(Debug)]
@@ -62,20 +65,33 @@ impl Outstanding {
             sequence,
             object,
             writes: 1,
+            since: None,
         });
         sequence
     }
 
-    /// Another write under a number that is outstanding.
-    pub(crate) fn join(&mut self, sequence: u64) {
+    /// Another write under a number that is outstanding, of pages that are dirty since `since`.
+    pub(crate) fn join(&mut self, sequence: u64, since: Stamp) {
         let at = self.position(sequence);
         self.numbered[at].writes += 1;
+        self.numbered[at].since = earliest(self.numbered[at].since, Some(since));
+    }
+
+    /// Since when the oldest page is dirty of the writes with this number, of which the lowest
+    /// [`SEQUENCE_BITS`] bits are enough.
+    pub(crate) fn since(&self, sequence: u64) -> Option<Stamp> {
+        self.numbered[self.position(self.whole(sequence))].since
+    }
+
+    /// Since when the oldest page of all writes is dirty.
+    pub(crate) fn oldest_since(&self) -> Option<Stamp> {
+        let each = self.numbered.iter().map(|write| write.since);
+        each.fold(None, earliest)
     }
 
     /// A write has ended; the lowest [`SEQUENCE_BITS`] bits of its number are those of `sequence`.
     pub(crate) fn end(&mut self, sequence: u64) {
-        let age = self.next.wrapping_sub(sequence) & ((1 << SEQUENCE_BITS) - 1);
-        let at = self.position(self.next - age);
+        let at = self.position(self.whole(sequence));
         self.numbered[at].writes -= 1;
         if self.numbered[at].writes == 0 {
             self.numbered.remove(at);
@@ -95,6 +111,12 @@ impl Outstanding {
     pub(crate) fn oldest(&self, object: u32) -> Option<u64> {
         let oldest = self.numbered.iter().find(|write| write.object == object);
         oldest.map(|write| write.sequence)
+    }
+
+    /// The whole number of an outstanding write with these lowest bits.
+    fn whole(&self, sequence: u64) -> u64 {
+        let behind = self.next.wrapping_sub(sequence) & ((1 << SEQUENCE_BITS) - 1);
+        self.next - behind
     }
 
     fn position(&self, sequence: u64) -> usize {
@@ -117,7 +139,9 @@ mod tests {
     fn a_number_is_outstanding_until_all_of_its_writes_have_ended() {
         let mut outstanding = Outstanding::with_room(4);
         let first = outstanding.begin(7);
-        outstanding.join(first);
+        outstanding.join(first, Stamp::at(1_600));
+        assert_eq!(outstanding.since(lowest(first)), Some(Stamp::at(1_600)));
+        assert_eq!(outstanding.oldest_since(), Some(Stamp::at(1_600)));
         outstanding.end(first);
         assert!(outstanding.has_one_of(7, 0..outstanding.next()));
         assert_eq!(

@@ -8,15 +8,18 @@
 
 mod age;
 mod backoff;
+mod drain;
 mod estimate;
 mod limit;
 mod load;
 mod probe;
+mod promised;
 mod refusal;
 mod soak;
 mod stage;
 mod watch;
 mod work;
 
+pub(super) use promised::judge_promises;
 pub use soak::{Comparison, Figure, FigureKind, LoadRun, Scene, run_load};
 pub(super) use stage::judge_loops;
