@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 const FIRST_WAIT: Span = Span::from_millis(50);
 const LONGEST_WAIT: Span = Span::from_secs(5);
+/// A bucket that does not answer while a volume is opened: longest wait.
+const OPENING_TIMEOUT: Span = Span::from_secs(30);
 /// Somebody may want the thread to end.
 const LOOK: Span = Span::from_millis(100);
 /// Trouble that is over sooner is not reported.
@@ -87,7 +89,7 @@ impl Asker {
             Err(trouble) => {
                 let took = tries.since.elapsed();
                 let is_over = trouble.is_lasting
-                    || took >= self.answer_timeout
+                    || took >= self.longest()
                     || self.is_stopped.load(Ordering::Acquire);
                 if is_over || took >= SAID_AFTER {
                     self.say(&trouble);
@@ -129,6 +131,13 @@ impl Asker {
                 return Ok(appended);
             }
         }
+    }
+
+    fn longest(&self) -> Span {
+        if self.speaks.load(Ordering::Acquire) {
+            return self.answer_timeout;
+        }
+        self.answer_timeout.min(OPENING_TIMEOUT)
     }
 
     fn pause(&self, span: Span) {

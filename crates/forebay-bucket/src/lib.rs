@@ -18,8 +18,10 @@ mod folder;
 mod jobs;
 mod opener;
 mod store;
+mod upkeep;
 
 pub use bucket::{Bucket, Trouble};
 pub use folder::FolderBucket;
-pub use opener::{BucketOpener, CHUNK_BYTES, bucket_at};
+pub use opener::{BucketOpener, CHUNK_BYTES, bucket_at, is_chunk_size};
 pub use store::{BucketError, BucketSettings, BucketStore};
+pub use upkeep::{Checked, VolumeInfo, check, collect, info};

@@ -5,7 +5,7 @@ use crate::folder::FolderBucket;
 use crate::store::{BucketError, BucketSettings, BucketStore};
 use forebay_rt::{fresh_number, say};
 use forebay_store::{Extent, Failure, Holes, Medium, Opener, Volume, VolumeError, VolumeMode};
-use forebay_volume::{Access, Manifest, VolumeFault, Writing};
+use forebay_volume::{Access, Manifest, PAGE_BYTES, VolumeFault, Writing};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -39,6 +39,16 @@ impl Default for BucketOpener {
             chunk_bytes: CHUNK_BYTES,
         }
     }
+}
+
+/// Whether chunks may have so many bytes: a power of two from 64 KiB to 8 MiB.
+///
+/// ```
+/// assert!(forebay_bucket::is_chunk_size(1 << 20));
+/// assert!(!forebay_bucket::is_chunk_size(1_000_000));
+/// ```
+pub fn is_chunk_size(bytes: u32) -> bool {
+    Manifest::new(0, PAGE_BYTES, bytes).is_ok()
 }
 
 /// Finds the place that `address` names. If `creates`, it may be made.

@@ -213,9 +213,9 @@ fn a_small_commit_is_one_object_and_a_stream_makes_one_for_each_chunk() {
     }
 }
 
-/// Invariant BS1: whatever is written meanwhile, each commit that ends well is there.
+/// Whatever is written meanwhile, each commit that ends well is there: invariants BS1, BS2 and BS3.
 #[test]
-fn invariants_bs1_bs2_and_bs3_a_flush_is_in_the_bucket_whatever_happens_meanwhile() {
+fn a_flush_is_in_the_bucket_whatever_happens_meanwhile() {
     const SLOTS: u64 = 128;
     let bench = Bench::new();
     let store = bench.open(false);

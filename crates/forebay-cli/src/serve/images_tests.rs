@@ -29,6 +29,8 @@ fn arguments(paths: &[&Path], create_bytes: Option<u64>) -> ServeArguments {
         memory_bytes: 64 << 20,
         read_only: false,
         create_bytes,
+        chunk_bytes: 64 << 10,
+        take_over: false,
         metrics: None,
         control: None,
         promises: Promises::default(),
