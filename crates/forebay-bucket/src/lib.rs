@@ -17,11 +17,13 @@ mod desk;
 mod folder;
 mod jobs;
 mod opener;
+mod remote;
 mod store;
 mod upkeep;
 
 pub use bucket::{Bucket, Trouble};
 pub use folder::FolderBucket;
 pub use opener::{BucketOpener, CHUNK_BYTES, bucket_at, is_chunk_size};
+pub use remote::RemoteBucket;
 pub use store::{BucketError, BucketSettings, BucketStore};
 pub use upkeep::{Checked, VolumeInfo, check, collect, info};

@@ -2,6 +2,7 @@
 
 use crate::bucket::Bucket;
 use crate::folder::FolderBucket;
+use crate::remote::RemoteBucket;
 use crate::store::{BucketError, BucketSettings, BucketStore};
 use forebay_rt::{fresh_number, say};
 use forebay_store::{Extent, Failure, Holes, Medium, Opener, Volume, VolumeError, VolumeMode};
@@ -13,11 +14,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 const FOLDER: &[u8] = b"folder://";
+const S3: &[u8] = b"s3://";
 
 /// The bytes of a chunk, if nobody says another number.
 pub const CHUNK_BYTES: u32 = 1 << 20;
 
-/// Its addresses are `folder:///PATH`.
+/// Its addresses are `s3://BUCKET/PREFIX` and `folder:///PATH`.
 ///
 /// A volume has one writer, wherever it is, and any number of readers beside it. A reader sees the
 /// volume as of the moment in which it opened it, until `gc` removes what only that state needs.
@@ -57,8 +59,19 @@ pub fn is_chunk_size(bytes: u32) -> bool {
 /// What is wrong with the address, or what the system says.
 pub fn bucket_at(address: &OsStr, creates: bool) -> io::Result<Arc<dyn Bucket>> {
     let invalid = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text.to_owned()));
+    if let Some(rest) = address.as_bytes().strip_prefix(S3) {
+        let (bucket, prefix) = str::from_utf8(rest)
+            .ok()
+            .and_then(|rest| rest.split_once('/'))
+            .unwrap_or_default();
+        let prefix = prefix.trim_end_matches('/');
+        if bucket.is_empty() || prefix.is_empty() {
+            return invalid("it names no volume; write s3://BUCKET/PREFIX");
+        }
+        return Ok(Arc::new(RemoteBucket::s3(bucket, prefix, &[])?));
+    }
     let Some(path) = address.as_bytes().strip_prefix(FOLDER) else {
-        return invalid("its address begins with folder://");
+        return invalid("its address begins with s3:// or folder://");
     };
     if !path.starts_with(b"/") {
         return invalid("folder:// stands before an absolute path");

@@ -35,7 +35,8 @@ fn openers(arguments: &ServeArguments) -> Result<Openers, CommandError> {
     });
     Ok(Openers::new(files.clone())
         .with("file", files)
-        .with("folder", buckets)
+        .with("folder", buckets.clone())
+        .with("s3", buckets)
         .with("nbd", servers.clone())
         .with("nbd+unix", servers))
 }
@@ -47,7 +48,7 @@ pub(super) fn in_servers(arguments: &ServeArguments) -> u64 {
 
 /// How many of the images are volumes in buckets.
 pub(super) fn in_buckets(arguments: &ServeArguments) -> u64 {
-    count_of(arguments, &["folder://"])
+    count_of(arguments, &["folder://", "s3://"])
 }
 
 fn count_of(arguments: &ServeArguments, prefixes: &[&str]) -> u64 {
