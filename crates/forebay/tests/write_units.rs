@@ -3,12 +3,13 @@
 mod support;
 
 use forebay::Settings;
+use forebay::settings::DirtyKnobs;
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
-use forebay_store::{Geometry, Io, IoKind, MemoryStore, ObjectId, Store};
+use forebay_store::{Geometry, Io, IoKind, MemoryStore, ObjectId, Rate, RateStore, Store};
 use std::ops::Range;
 use std::sync::Arc;
-use support::{Bench, OfSize, PAGE, simulate};
+use support::{Bench, OfSize, PAGE, simulate, write_pages};
 
 /// Memory that notes which pages of which object are written together.
 struct Notes {
@@ -123,4 +124,44 @@ fn a_turn_of_the_flusher_ends_with_a_unit() {
 fn a_store_of_whole_objects_gets_each_in_one_turn() {
     let whole = turns(&flushed(Geometry::WHOLE_OBJECTS, 256, 2, &one(0..1500)));
     assert_eq!(whole, [(1, 1500), (2, 1500)]);
+}
+
+/// A turn goes on where the object's last one ended. So a head that is rewritten again and again,
+/// and that takes more than a turn, does not keep the tail from being written.
+#[test]
+fn the_tail_of_a_file_is_written_while_its_head_is_rewritten() {
+    const HEAD: Range<u64> = 0..2_000;
+    const TAIL: Range<u64> = 3_000..3_010;
+    const PAGES_PER_S: u64 = 1_024;
+    simulate(1, |rt| async move {
+        let settings = Settings {
+            dirty: DirtyKnobs {
+                dirty_bytes: 48 << 20,
+                background_bytes: 1 << 20,
+                ..DirtyKnobs::default()
+            },
+            ..Settings::of_mib(64)
+        };
+        let memory = Arc::new(MemoryStore::new());
+        let rate = Rate::bytes(PAGES_PER_S * PAGE as u64);
+        let slow = Arc::new(RateStore::new(rt.clone(), memory.clone(), rate));
+        let bench = Bench::around(rt, settings, memory, slow);
+        let file = bench.open(0);
+        let rewrite = async || {
+            write_pages(&file, HEAD).await.expect("memory takes it");
+            bench.rt.sleep(Span::from_millis(100)).await;
+        };
+        // Until the store's rate is known, a turn submits more than the store writes in its time.
+        while bench.rt.now().as_millis() < 5_000 {
+            rewrite().await;
+        }
+        write_pages(&file, TAIL).await.expect("memory takes it");
+        let began = bench.rt.now();
+        while !bench.has_stored(TAIL) {
+            // The store writes head and tail once in 2 s, and a turn is a second.
+            assert!(bench.rt.now().since(began) < Span::from_secs(6));
+            rewrite().await;
+        }
+        bench.assert_consistent();
+    });
 }

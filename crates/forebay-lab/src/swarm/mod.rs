@@ -25,6 +25,7 @@ mod fault;
 mod hearing;
 mod judging;
 mod kept;
+mod later;
 mod ledger;
 mod loops;
 mod medium;

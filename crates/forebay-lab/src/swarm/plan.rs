@@ -1,6 +1,7 @@
 //! The plan: everything that a seed decides, before anything runs.
 
 use super::fault::{Effect, Fault};
+use super::later;
 use super::scatter::OBJECTS_LIMIT;
 use super::store::Pace;
 use super::table::OTHERS;
@@ -140,9 +141,10 @@ impl Plan {
         let mut settings = settings(&mut root.child("settings"));
         let store_count = 1 + chance.below(5) / 3;
         let mut of_stores = root.child("stores");
-        let stores = (0..store_count)
+        let mut stores: Vec<StorePlan> = (0..store_count)
             .map(|_| StorePlan::draw(&mut of_stores, crashes))
             .collect();
+        later::draw(seed, &root, &mut settings.policy, &mut stores);
         let frames = settings.memory_bytes / PAGE_BYTES as u64;
         let anonymous_pages = 16 + chance.below(frames);
         let swap_pages = if chance.chance(1, 3) {

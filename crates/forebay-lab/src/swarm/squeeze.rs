@@ -6,10 +6,12 @@
 //! places where they read.
 
 use super::client::PAGE;
+use super::later::is_later;
 use super::roles::judge_apart;
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::File;
+use forebay::{Counter, File};
+use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_store::ObjectId;
@@ -24,6 +26,11 @@ const READERS: u64 = 3;
 const FILE_PAGES: u64 = 200;
 /// Longest time that pages are held. A caller that waits looks through all of memory meanwhile.
 const HELD_MOST_US: u64 = 500_000;
+/// After so many looks through all of memory, later seeds let go: the next ones show nothing new, and
+/// would take most of the time of a run.
+const MOST_SEARCHES: u64 = 50;
+/// The time between two counts of them.
+const COUNT: Span = Span::from_millis(5);
 /// Most rounds of each task, because a run may last a long time.
 const USED_UP: usize = 10;
 const READS: usize = 500;
@@ -74,7 +81,23 @@ async fn use_up(world: Arc<World>, file: File) {
                 _ => break,
             }
         }
-        world.sleep_below(&mut chance, HELD_MOST_US).await;
+        let span = Span::from_micros(chance.below(HELD_MOST_US));
+        if is_later(world.plan.seed) {
+            wait_for_searches(&world, span).await;
+        } else {
+            world.rt.sleep(span).await;
+        }
+    }
+}
+
+/// Waits for `most`, or until callers have searched memory often.
+async fn wait_for_searches(world: &World, most: Span) {
+    let scanned = || world.cache.statistics().get(Counter::PgscanDirect);
+    let allowed = scanned() + MOST_SEARCHES * world.cache.statistics().frames;
+    let until = world.rt.now() + most;
+    while world.rt.now() < until && scanned() < allowed {
+        let left = until.since(world.rt.now());
+        world.rt.sleep(left.min(COUNT)).await;
     }
 }
 

@@ -128,6 +128,33 @@ fn a_run_goes_round_the_pages_that_are_there() {
     });
 }
 
+/// A fill that waited for memory learned before the wait which pages are absent.
+#[test]
+fn a_run_goes_round_a_page_that_came_meanwhile() {
+    simulate(|world| async move {
+        let all = 0..byte_of(PAGES);
+        let advised = world.file.advise(Advice::Random, all).await;
+        advised.expect("it is heard");
+        let read = world.file.read_at(&mut [0], byte_of(5)).await;
+        assert_eq!(read, Ok(1));
+        let (engine, object) = (world.engine(), &*world.file.handle.object);
+        world
+            .faults
+            .inject(Fault::each(IoKind::Read, FaultAction::NeverAnswer));
+        let free = world.free_pages();
+        let mut run = PendingRun::new(engine, object, 0..0);
+        let fresh = engine.run_at_once(0, 9).expect("memory is free");
+        let batch = object.begin_batch().expect("nothing is cut");
+        assert_eq!(run.put_in((0, None), fresh, &batch), 9);
+        drop(batch);
+        run.submit();
+        assert_eq!((run.requests, run.submitted_pages), (2, 8));
+        assert_eq!(free - world.free_pages(), 8, "the page's frame went back");
+        drop(run);
+        world.settle().await;
+    });
+}
+
 #[test]
 fn a_run_ends_where_memory_ends() {
     const LEFT: usize = 37;

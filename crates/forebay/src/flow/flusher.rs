@@ -56,7 +56,10 @@ impl Rounds {
 
     /// Twice as long after each round that wrote nothing.
     fn rest(self) -> Span {
-        let doublings = self.in_vain.saturating_sub(1).min(REST_MS.end.ilog2());
+        // One more than the logarithm, so that the last doubling reaches the end, which need not be
+        // a power of two.
+        let most = REST_MS.end.ilog2() + 1;
+        let doublings = self.in_vain.saturating_sub(1).min(most);
         Span::from_millis((REST_MS.start << doublings).min(REST_MS.end))
     }
 }
@@ -498,13 +501,13 @@ mod tests {
     #[test]
     fn a_round_that_writes_ends_the_rests_of_rounds_in_vain() {
         let mut rounds = Rounds::default();
-        let rests: Vec<Span> = (0..7)
+        let rests: Vec<Span> = (0..9)
             .map(|_| {
                 rounds.note(0);
                 rounds.rest()
             })
             .collect();
-        let expected = [1, 2, 4, 8, 16, 32, 64];
+        let expected = [1, 2, 4, 8, 16, 32, 64, 100, 100];
         assert_eq!(rests, expected.map(Span::from_millis));
         rounds.note(1);
         assert_eq!(rounds.in_vain, 0);

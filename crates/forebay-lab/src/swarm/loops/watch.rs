@@ -159,7 +159,10 @@ impl Watch {
         let now = self.rt.now();
         let mut state = lock(&self.state);
         state.stores[store].answered = now;
-        state.work(store, now, |work| work.ends(pages_of(request)));
+        state.work(store, now, |work| match request.kind {
+            IoKind::Commit => work.commit_ends(),
+            _ => work.ends(pages_of(request)),
+        });
         if request.kind == IoKind::Write {
             let of_store = &mut state.stores[store];
             let (object, pages) = (request.object.0, range_of(request));

@@ -5,7 +5,6 @@
 //! instants is held up between them. A store has something to do in the background if two things
 //! hold. First, more is dirty, or waits for a commit, than the background threshold. Second, a part
 //! of that belongs to the store and is not on its way.
-//! way.
 
 use forebay_base::{Instant, Span};
 
@@ -40,6 +39,8 @@ pub(super) struct Work {
     in_calls: u64,
     /// There is something to ask the store for.
     is_due: bool,
+    /// The same without the pages that wait for a commit.
+    is_due_for_writes: bool,
     /// The sums are complete up to this instant.
     until: Instant,
     held_up: Span,
@@ -77,6 +78,13 @@ impl Work {
         self.pages -= pages;
     }
 
+    /// A commit has ended. The engine learns of it after this, so the pages that waited for it still
+    /// count as under writeback. Whether others wait for another commit shows at the next look.
+    pub(super) fn commit_ends(&mut self) {
+        self.ends(0);
+        self.is_due = self.is_due_for_writes;
+    }
+
     pub(super) fn has_requests(&self) -> bool {
         self.requests > 0
     }
@@ -100,6 +108,7 @@ impl Work {
         let uncommitted = seen.writeback.saturating_sub(self.pages);
         let reclaimable = seen.reclaimable + uncommitted;
         self.is_due = reclaimable > 0 && seen.of_all + uncommitted > seen.background;
+        self.is_due_for_writes = seen.reclaimable > 0 && seen.of_all > seen.background;
     }
 
     fn verdict(&self) -> Option<String> {
@@ -154,6 +163,22 @@ mod tests {
         assert!(often.contains("1 %"), "{often}");
         let long = history(240).expect("240 ms in a row");
         assert!(long.contains("240 ms of them in a row"), "{long}");
+    }
+
+    #[test]
+    fn pages_that_wait_for_a_commit_are_due_until_one_ends() {
+        let waiting = || Dirty {
+            writeback: 5,
+            ..dirty(0, 50)
+        };
+        let mut work = Work::default();
+        work.note(at(0), Work::call_begins);
+        work.note(at(0), |work| work.sees(waiting()));
+        work.note(at(100), |work| work.begins(0));
+        assert_eq!(work.note(at(200), Work::commit_ends), None);
+        assert_eq!(work.idle, Span::from_millis(100));
+        assert_eq!(work.note(at(900), |work| work.sees(waiting())), None);
+        assert!(work.note(at(1_200), |_| ()).is_some(), "300 ms in a row");
     }
 
     #[test]

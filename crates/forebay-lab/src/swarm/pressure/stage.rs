@@ -21,6 +21,9 @@ const LOOK: Span = Span::from_millis(10);
 const LOOKS_AT_MARKS: u64 = 8;
 /// Pages are held for at most this long.
 const HELD_MOST_US: u64 = 60_000;
+/// Pages to hold are taken for at most this long. Towards the end each needs a search of all memory,
+/// for the few that are not yet held, and callers that need a frame search beside it.
+const TAKING: Span = Span::from_millis(30);
 /// If a load has calms, there is one in each period. It is longer than the nap of kswapd before it
 /// sleeps.
 const PERIOD: Span = Span::from_millis(1_000);
@@ -226,9 +229,10 @@ impl Stage {
             self.rt.sleep(rest).await;
             let mut guards = Vec::new();
             let pages = file.len() / PAGE;
+            let until = self.rt.now() + TAKING;
             for page in 0..pages - chance.below(pages / 4) {
                 match file.page(page).await {
-                    Ok(guard) if self.goes_on() => guards.push(guard),
+                    Ok(guard) if self.goes_on() && self.rt.now() < until => guards.push(guard),
                     _ => break,
                 }
             }

@@ -1,0 +1,61 @@
+//! What the swarm does only for later seeds: it draws the other rule of eviction, and write units,
+//! and bounds the search of callers in a squeeze.
+
+use super::plan::StorePlan;
+use forebay::Policy;
+use forebay::policy::Eviction;
+use forebay_base::Prng;
+
+/// The first of them. Those below keep what they always drew, so that what they found can be played
+/// again.
+const SINCE_SEED: u64 = 1_000_000;
+
+/// Whether `seed` is one of them.
+pub(super) fn is_later(seed: u64) -> bool {
+    seed >= SINCE_SEED
+}
+
+/// Draws S3-FIFO for a third of the later seeds, and write units of several pages for a third of
+/// their stores. Some units are longer than the longest request of their store.
+pub(super) fn draw(seed: u64, root: &Prng, policy: &mut Policy, stores: &mut [StorePlan]) {
+    if !is_later(seed) {
+        return;
+    }
+    let mut chance = root.child("units");
+    if chance.chance(1, 3) {
+        policy.eviction = Eviction::S3Fifo;
+    }
+    for store in stores {
+        if chance.chance(1, 3) {
+            store.geometry.write_unit_pages = [2, 3, 16, 64][chance.below(4) as usize];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::{Plan, Reduction};
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Whether `seed` draws S3-FIFO, and whether it draws a write unit.
+    fn drawn(seed: u64) -> (bool, bool) {
+        let plan = Plan::draw(seed, &Reduction::default());
+        let has_unit = |store: &StorePlan| store.geometry.write_unit_pages > 1;
+        let is_s3_fifo = plan.settings.policy.eviction == Eviction::S3Fifo;
+        (is_s3_fifo, plan.stores.iter().any(has_unit))
+    }
+
+    #[test]
+    fn earlier_seeds_draw_neither() {
+        let mut seeds = (0..100).chain(SINCE_SEED - 100..SINCE_SEED);
+        assert!(seeds.all(|seed| drawn(seed) == (false, false)));
+    }
+
+    #[test]
+    fn later_seeds_draw_one_of_them_or_both_or_neither() {
+        let seeds = SINCE_SEED..SINCE_SEED + 100;
+        let all: BTreeSet<(bool, bool)> = seeds.map(drawn).collect();
+        assert_eq!(all.len(), 4);
+    }
+}
