@@ -148,6 +148,8 @@ impl Bucket for RemoteBucket {
             {
                 Ok(Reply::Exists)
             }
+            // The object is shorter than it was: it has none of these bytes.
+            Err(error) if is_past_the_end(call, &error) => Ok(Reply::Bytes(Vec::new())),
             Err(Error::NotFound { .. }) if !is_bucket_missing(&answered) => Ok(Reply::Missing),
             Err(error) => Err(trouble_of(&error)),
             Ok(reply) => Ok(reply),
@@ -179,6 +181,17 @@ fn is_bucket_missing<T>(answered: &Result<T, Error>) -> bool {
     answered
         .as_ref()
         .is_err_and(|error| chain(error).contains("NoSuchBucket"))
+}
+
+/// Whether a range was asked for that begins past the end of its object.
+fn is_past_the_end(call: &Call, error: &Error) -> bool {
+    let signs = [
+        "416 Range Not Satisfiable",
+        "InvalidRange",
+        "Wanted range starting at",
+    ];
+    let text = chain(error);
+    matches!(call, Call::Get { range: Some(_), .. }) && signs.iter().any(|sign| text.contains(sign))
 }
 
 fn invalid(error: &(dyn std::error::Error + 'static)) -> io::Error {

@@ -149,9 +149,18 @@ impl BucketStore {
         let opened = asker.open(access)?;
         asker.speak();
         let manifest = opened.manifest;
-        let limits = limits(&manifest, settings.memory_bytes)?;
+        let writer = Writer::new(opened);
+        let limits = match limits(&manifest, settings.memory_bytes) {
+            Ok(limits) => limits,
+            Err(error) => {
+                if !is_read_only {
+                    asker.leave(writer);
+                }
+                return Err(error);
+            }
+        };
         let core = Arc::new(Core {
-            desk: Mutex::new(Desk::new(Writer::new(opened), limits, is_read_only)),
+            desk: Mutex::new(Desk::new(writer, limits, is_read_only)),
             arrivals: WaitQueue::new(),
             asker,
         });
@@ -227,6 +236,14 @@ impl Asker {
                 return Ok(opened);
             }
         }
+    }
+
+    /// Leaves a volume to others that was opened and cannot be used after all.
+    fn leave(&self, mut writer: Writer) {
+        writer.close();
+        let writer = Mutex::new(writer);
+        // If that fails too, the next writer has to take it over.
+        let _ = self.record(|| lock(&writer).next(), |reply| lock(&writer).answer(reply));
     }
 }
 

@@ -353,6 +353,19 @@ fn a_missing_object_fails_its_reads_and_the_rest_is_served() {
 }
 
 #[test]
+fn too_little_memory_is_refused_and_the_volume_left_to_others() {
+    let bench = Bench::new();
+    let little = BucketSettings {
+        memory_bytes: 1 << 20,
+        ..BucketSettings::default()
+    };
+    let refused = BucketStore::open(bench.bucket(), "v", writing(false), little);
+    let text = refused.map(drop).unwrap_err().to_string();
+    assert!(text.contains("give more memory"), "{text}");
+    assert!(bench.open(false).close());
+}
+
+#[test]
 fn a_cache_writes_back_more_than_its_memory() {
     let bench = Bench::new();
     let store = bench.open(false);
