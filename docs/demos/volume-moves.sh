@@ -58,7 +58,7 @@ disk() {
     echo '  ok'
     return 0
   fi
-  grep -E 'failed|verification|error' <<<"$text" | sed 's/^/  /'
+  echo "  refused: $(grep -m 1 -E 'failed|verification|error' <<<"$text" || echo "status $status")"
   return 1
 }
 
