@@ -67,8 +67,10 @@ fn a_volume_outlives_its_writers() {
         write(&first, 100, 0, 1);
         assert_eq!(commit(&first), Ok(()), "{}", far.name);
         let refused = open(&far, "a/volume", false).map(drop).unwrap_err();
+        let who = "host test".to_owned();
+        let in_use = VolumeFault::InUse { who };
         assert!(
-            matches!(&refused, BucketError::Volume(VolumeFault::InUse { who }) if who == "host test"),
+            matches!(&refused, BucketError::Volume(fault) if *fault == in_use),
             "{}: {refused}",
             far.name
         );

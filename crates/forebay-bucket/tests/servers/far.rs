@@ -15,7 +15,7 @@ pub(crate) struct Far {
     pub(crate) name: &'static str,
     process: Child,
     port: u16,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Far {
@@ -57,7 +57,7 @@ impl Far {
             name,
             process,
             port,
-            _folder: folder,
+            folder,
         };
         if far.make_bucket() {
             return Some(far);
@@ -70,7 +70,7 @@ impl Far {
     fn make_bucket(&mut self) -> bool {
         // A folder is a bucket there.
         if self.name == "versitygw" {
-            let made = std::fs::create_dir(self._folder.path().join(BUCKET));
+            let made = std::fs::create_dir(self.folder.path().join(BUCKET));
             made.expect("there is room");
         }
         for _ in 0..600 {

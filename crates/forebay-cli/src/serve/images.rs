@@ -2,7 +2,7 @@
 
 use super::arguments::{ImageArguments, ServeArguments};
 use super::losses::Image;
-use super::memory::bucket_bytes;
+use super::memory::{bucket_bytes, in_buckets};
 use crate::config::Tuning;
 use crate::daemon::say::say;
 use crate::daemon::silence::answer_timeout;
@@ -39,25 +39,6 @@ fn openers(arguments: &ServeArguments) -> Result<Openers, CommandError> {
         .with("s3", buckets)
         .with("nbd", servers.clone())
         .with("nbd+unix", servers))
-}
-
-/// How many of the images lie in another server.
-pub(super) fn in_servers(arguments: &ServeArguments) -> u64 {
-    count_of(arguments, &["nbd://", "nbd+unix://"])
-}
-
-/// How many of the images are volumes in buckets.
-pub(super) fn in_buckets(arguments: &ServeArguments) -> u64 {
-    count_of(arguments, &["folder://", "s3://"])
-}
-
-fn count_of(arguments: &ServeArguments, prefixes: &[&str]) -> u64 {
-    let begins = |image: &&ImageArguments| {
-        let address = image.path.as_os_str().as_encoded_bytes();
-        let has = |prefix: &&str| address.starts_with(prefix.as_bytes());
-        prefixes.iter().any(has)
-    };
-    arguments.images.iter().filter(begins).count() as u64
 }
 
 /// Opens every image of `arguments` through `cache`, in order.

@@ -1,7 +1,6 @@
 //! The parts of `--memory`: the cache gets what the clients and the program itself leave.
 
-use super::arguments::ServeArguments;
-use super::images::{in_buckets, in_servers};
+use super::arguments::{ImageArguments, ServeArguments};
 use crate::daemon::scrape::CREW;
 use crate::error::CommandError;
 use forebay_base::units::show_bytes;
@@ -44,8 +43,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Divides `memory_bytes` on a machine with this many processors; the stores of volumes that lie
-    /// elsewhere have `stores_bytes` of it.
+    /// Divides `memory_bytes` on a machine with this many processors; the stores of volumes that
+    /// lie elsewhere have `stores_bytes` of it.
     ///
     /// # Errors
     /// A bad call if it is too little, with the least that is enough.
@@ -94,6 +93,25 @@ impl Plan {
             cache_bytes,
         })
     }
+}
+
+/// How many of the images lie in another server.
+fn in_servers(arguments: &ServeArguments) -> u64 {
+    count_of(arguments, &["nbd://", "nbd+unix://"])
+}
+
+/// How many of the images are volumes in buckets.
+pub(super) fn in_buckets(arguments: &ServeArguments) -> u64 {
+    count_of(arguments, &["folder://", "s3://"])
+}
+
+fn count_of(arguments: &ServeArguments, prefixes: &[&str]) -> u64 {
+    let begins = |image: &&ImageArguments| {
+        let address = image.path.as_os_str().as_encoded_bytes();
+        let has = |prefix: &&str| address.starts_with(prefix.as_bytes());
+        prefixes.iter().any(has)
+    };
+    arguments.images.iter().filter(begins).count() as u64
 }
 
 /// Memory for each volume in a bucket, of `memory_bytes` in all.
