@@ -9,6 +9,7 @@ unset CDPATH
 # shellcheck source=tests/checks.bash
 . "$(dirname -- "${BASH_SOURCE[0]}")/checks.bash"
 forebay=$(realpath -- "$1")
+moves=$(realpath -- "$(dirname -- "${BASH_SOURCE[0]}")/../docs/demos/volume-moves.sh")
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-clients-XXXXXX")
 cd -- "$scratch" || exit 1
 socket=$scratch/nbd.sock
@@ -277,6 +278,23 @@ check_qemu_speaks_tls() (
   rm -rf pki
 )
 
+check_a_volume_in_a_folder_moves() (
+  "$moves" "$forebay"
+)
+
+# A server that nobody here wrote; its bucket is made by a request without a signature.
+check_a_volume_at_an_s3_server_moves() (
+  set -e
+  port=$((20000 + RANDOM % 20000))
+  moto_server -H 127.0.0.1 -p "$port" >/dev/null 2>&1 &
+  moto=$!
+  trap 'kill -KILL $moto' EXIT
+  curl --silent --fail --retry 60 --retry-delay 1 --retry-connrefused -X PUT "http://127.0.0.1:$port/backups"
+  export AWS_ENDPOINT=http://127.0.0.1:$port AWS_ALLOW_HTTP=true AWS_REGION=us-east-1
+  export AWS_ACCESS_KEY_ID=k AWS_SECRET_ACCESS_KEY=secretsecret
+  "$moves" "$forebay" s3://backups/disks/one
+)
+
 check fio_verifies_random_writes fio
 check fio_finds_its_data_after_a_restart fio
 check nbdcopy_brings_back_what_it_took nbdcopy
@@ -288,6 +306,8 @@ check ext4_is_clean mke2fs e2fsck debugfs nbdcopy
 check metrics_are_reported fio curl
 check tls_is_spoken_and_demanded openssl nbdinfo nbdcopy
 check qemu_speaks_tls openssl qemu-io qemu-img
+check a_volume_in_a_folder_moves qemu-io
+check a_volume_at_an_s3_server_moves qemu-io moto_server curl
 if [ -b /dev/nbd0 ]; then
   check ext4_through_the_kernel nbd-client mke2fs e2fsck
 else

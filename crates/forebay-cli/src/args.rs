@@ -7,6 +7,7 @@ use crate::error::CommandError;
 use crate::lab::{LabArguments, TypedLab};
 use crate::mount::{MountArguments, TypedMount};
 use crate::serve::{ServeArguments, TypedServe};
+use crate::volume::{TypedVolume, VolumeArguments};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use forebay_base::units::{parse_size, show_bytes};
@@ -66,6 +67,9 @@ enum TypedCommand {
     Top(TypedTop),
     /// Turn knobs of a running server, and print what each was before
     Set(TypedSet),
+    /// Look at a volume in a bucket, check it, free what nobody needs
+    #[command(subcommand)]
+    Volume(TypedVolume),
     /// Files of settings, for --config of serve nbd and mount
     #[command(subcommand)]
     Config(TypedConfig),
@@ -165,6 +169,8 @@ pub(crate) enum Command {
     Top(TopArguments),
     /// Turn knobs of a server.
     Set(SetArguments),
+    /// Look after a volume.
+    Volume(VolumeArguments),
     /// Use the simulated machine.
     Lab(LabArguments),
     /// Print a text that follows from the command line alone.
@@ -259,6 +265,7 @@ impl Typed {
             TypedCommand::Why(typed) => Command::Why(typed.into()),
             TypedCommand::Top(typed) => Command::Top(typed.into()),
             TypedCommand::Set(typed) => Command::Set(typed.into()),
+            TypedCommand::Volume(typed) => Command::Volume(typed.into()),
             TypedCommand::Config(_) => unreachable!("it was done before"),
             TypedCommand::Lab(typed) => Command::Lab(typed.checked::<Typed>()?),
             TypedCommand::BenchContender => Command::BenchContender,

@@ -27,6 +27,12 @@ mod output;
 mod refusal;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod serve;
+#[deny(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "use output::print"
+)]
+mod volume;
 
 use args::Command;
 use daemon::say::say;
@@ -59,6 +65,7 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Why(arguments) => ask::run_why(&arguments),
         Command::Top(arguments) => ask::run_top(&arguments),
         Command::Set(arguments) => ask::run_set(&arguments),
+        Command::Volume(arguments) => volume::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Print(text) => output::print(&text),
     }

@@ -28,6 +28,7 @@ mod body;
 pub mod driver;
 #[cfg(shuttle)]
 pub mod explored;
+mod fresh;
 mod own_thread;
 mod park;
 mod real;
@@ -42,6 +43,7 @@ mod work;
 mod yield_now;
 
 pub use block_on::block_on;
+pub use fresh::fresh_number;
 pub use rt::Rt;
 pub use say::say;
 pub use sleep::{Elapsed, Sleep};

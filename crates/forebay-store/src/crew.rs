@@ -10,15 +10,26 @@ use std::thread::ThreadId;
 /// A finisher may drop the last handle of a store, and it runs on one of these threads, which must
 /// not wait for itself. So each thread enrols, and a drop on one of them leaves the threads to end
 /// by themselves.
-#[derive(Default)]
-pub(crate) struct Crew {
+///
+/// ```
+/// let mut crew = forebay_store::Crew::default();
+/// crew.start("worker", || {})?;
+/// crew.join();
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Crew {
     members: Arc<Mutex<Vec<ThreadId>>>,
     joiners: Vec<Joiner>,
 }
 
 impl Crew {
-    /// Starts a thread that runs `body`.
-    pub(crate) fn start(
+    /// Starts a thread that runs `body`, with a stack of
+    /// [`forebay_rt::thread::SMALL_STACK_BYTES`].
+    ///
+    /// # Errors
+    /// If the system has no thread left to give.
+    pub fn start(
         &mut self,
         name: &str,
         body: impl FnOnce() + Send + 'static,
@@ -33,7 +44,7 @@ impl Crew {
     }
 
     /// Waits until every thread has ended; returns at once if called on one of them.
-    pub(crate) fn join(&mut self) {
+    pub fn join(&mut self) {
         let here = std::thread::current().id();
         if lock(&self.members).contains(&here) {
             self.joiners.clear();

@@ -24,6 +24,9 @@ pub enum Failure {
     /// not made durable. Only a store that is [`crate::Durability::Unstable`] reports this. A
     /// caller that kept those writes repeats them, and nothing is lost.
     Forgotten,
+    /// Another writer has taken the object over: no write and no commit of this one will ever end
+    /// well again. What it had not committed is lost, and its users should be informed.
+    Fenced,
 }
 
 impl Failure {
@@ -63,7 +66,7 @@ impl Failure {
             Failure::OutOfRange => 27,
             Failure::Unsupported => 95,
             Failure::NoAnswer => 110,
-            Failure::Forgotten => 5,
+            Failure::Forgotten | Failure::Fenced => 5,
         }
     }
 
@@ -108,11 +111,15 @@ impl fmt::Display for StoreError {
                 "the store started anew and may have forgotten it".into(),
                 "write it again",
             ),
+            Failure::Fenced => (
+                "another writer has taken it over".into(),
+                "stop this one; what it had not made durable is not in the store",
+            ),
         };
         let at = self.request;
         let may_have_lost = !matches!(
             self.failure,
-            Failure::Gone | Failure::NoAnswer | Failure::Forgotten
+            Failure::Gone | Failure::NoAnswer | Failure::Forgotten | Failure::Fenced
         );
         let advice = if at.kind == IoKind::Commit && may_have_lost {
             "what was written since the last good sync may be lost; open it anew and write it again"

@@ -30,6 +30,7 @@ mod volume;
 pub mod wrap;
 mod write_through;
 
+pub use crew::Crew;
 pub use error::{Failure, StoreError};
 pub use file::{FileStore, FileStoreSettings, Method, StartError};
 pub use files::{OpenError, OpenMode, Opened};

@@ -74,6 +74,15 @@ pub trait Medium: Holes {
         Ok(())
     }
 
+    /// Leaves it to others: everything is written and committed, and nobody will write any more.
+    /// Most volumes are free when this is dropped, and need no such step.
+    ///
+    /// # Errors
+    /// [`VolumeError`]; others may have to be asked to take it over then.
+    fn close(&self) -> Result<(), VolumeError> {
+        Ok(())
+    }
+
     /// Whether it has lost its name, so that what is written to it is gone with the last who has it
     /// open.
     fn is_removed(&self) -> bool {

@@ -116,8 +116,16 @@ impl Collecting {
     }
 }
 
-/// Those of `keys` that `map` and later ones do not need.
-pub(crate) fn unneeded(map: &Map, keys: Vec<(String, u64)>) -> Vec<(String, u64)> {
+/// Those of `keys`, each with its length, that `map` and later ones do not need: `gc` removes them.
+///
+/// ```
+/// use forebay_volume::{Manifest, Map, log_key, unneeded};
+/// let map = Map::new(&Manifest::new(1, 2 << 30, 1 << 20)?);
+/// let keys = vec![(log_key(1), 100), ("data/00/0000000000000001-0000000000000000".into(), 4096)];
+/// assert_eq!(unneeded(&map, keys), [], "both may be a writer's that has just begun");
+/// # Ok::<(), forebay_volume::VolumeFault>(())
+/// ```
+pub fn unneeded(map: &Map, keys: Vec<(String, u64)>) -> Vec<(String, u64)> {
     let named: BTreeSet<ChunkName> = map.chunks().map(|(_, object)| object.name).collect();
     let mut records: BTreeSet<u64> = map.openings().iter().copied().collect();
     records.extend(map.pages().map(|(_, inline)| inline.record));

@@ -88,7 +88,7 @@ mod writer;
 pub use append::{Append, Appended};
 pub use call::{Call, Progress, Reply};
 pub use checksum::crc32c;
-pub use collecting::{Collected, Collecting};
+pub use collecting::{Collected, Collecting, unneeded};
 pub use fault::VolumeFault;
 pub use manifest::{CHUNKS_LIMIT, Manifest, PAGE_BYTES};
 pub use map::{ChunkObject, InlinePage, Map};

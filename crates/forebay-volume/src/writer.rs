@@ -102,6 +102,17 @@ impl Writer {
         self.staged.len()
     }
 
+    /// How many pages of `chunk` are staged.
+    pub fn staged_in(&self, chunk: u64) -> u64 {
+        self.staged.range(self.pages_of(chunk)).count() as u64
+    }
+
+    /// Whether `chunk` has pages that are staged or lie in records: an object of its own would
+    /// take them in.
+    pub fn has_pages_above(&self, chunk: u64) -> bool {
+        self.staged_in(chunk) > 0 || self.inline_in(chunk) > 0
+    }
+
     /// Whether another writer has taken the volume over.
     pub fn is_fenced(&self) -> bool {
         self.is_fenced

@@ -38,6 +38,16 @@ const LAYERS: &[Layer] = &[
         may_use: &["forebay-base", "forebay-law", "forebay-rt", "forebay-store"],
     },
     Layer {
+        name: "forebay-bucket",
+        may_use: &[
+            "forebay-base",
+            "forebay-rt",
+            "forebay-volume",
+            "forebay-store",
+            "forebay",
+        ],
+    },
+    Layer {
         name: "forebay-lab",
         may_use: &[
             "forebay-base",
@@ -84,6 +94,8 @@ const LAYERS: &[Layer] = &[
             "forebay-rt",
             "forebay-store",
             "forebay",
+            "forebay-volume",
+            "forebay-bucket",
             "forebay-block",
             "forebay-lab",
             "forebay-nbd",

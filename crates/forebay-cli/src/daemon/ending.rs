@@ -116,7 +116,7 @@ impl<F: Fn()> Rest<F> {
 /// Writes everything that is dirty and closes the cache. A store that fails is tried again until it
 /// takes the pages or the user gives up: nothing dirty is dropped without an order. `give_up` is
 /// called before each further try, for data that no try can make durable.
-pub(crate) async fn write_all(cache: &Cache, rt: &Rt, give_up: impl Fn()) {
+pub(crate) async fn write_all(cache: &Cache, rt: &Rt, give_up: impl AsyncFn()) {
     let before = cache.statistics();
     if before.dirty() > 0 {
         say(show_left(&before));
@@ -132,7 +132,7 @@ pub(crate) async fn write_all(cache: &Cache, rt: &Rt, give_up: impl Fn()) {
                     "{error}; trying again, interrupt twice to give up"
                 ));
                 rt.sleep(RETRY_AFTER).await;
-                give_up();
+                give_up().await;
             }
         }
     }

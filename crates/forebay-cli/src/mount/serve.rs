@@ -222,7 +222,7 @@ async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
     }
     mount.close().await;
     // Files that cannot be made durable were already given up by the mount.
-    write_all(cache, rt, || {}).await;
+    write_all(cache, rt, async || {}).await;
 }
 
 async fn take_mapped(mount: &Mount) {

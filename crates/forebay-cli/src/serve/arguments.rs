@@ -7,6 +7,7 @@ use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, Subcommand};
 use forebay_base::units::parse_size;
+use forebay_bucket::is_chunk_size;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -32,7 +33,8 @@ enum TypedFront {
 #[derive(Args)]
 struct TypedNbd {
     /// Image files or block devices, as paths or file:// addresses, or exports of other servers, as
-    /// nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=SOCK; the first is the default export
+    /// nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=SOCK, or volumes in buckets, as
+    /// s3://BUCKET/PREFIX or folder:///DIR; the first is the default export
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     /// Listen on a unix socket that only this user may connect to
@@ -58,6 +60,16 @@ struct TypedNbd {
     /// Create PATH with this length if it does not exist
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "read_only")]
     create: Option<u64>,
+    /// Bytes of an object of a volume in a bucket that is created, a power of two from 64K to 8M
+    #[arg(long, value_name = "SIZE", value_parser = chunk_size, requires = "create",
+          default_value = "1M", hide_default_value = true)]
+    chunk: u32,
+    /// Open a volume in a bucket although its last writer has not closed it: that one, should it
+    /// still run, can write no more
+    #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, default_value_t = false, default_missing_value = "true",
+          hide_default_value = true, hide_possible_values = true)]
+    take_over: bool,
     #[command(flatten)]
     flags: ServerFlags,
     /// Most clients at once: 16, or as many as a quarter of a small memory is enough for
@@ -137,6 +149,10 @@ pub(crate) struct ServeArguments {
     pub(crate) read_only: bool,
     /// Length of images that do not exist yet.
     pub(crate) create_bytes: Option<u64>,
+    /// Bytes of a chunk of a volume in a bucket that does not exist yet.
+    pub(crate) chunk_bytes: u32,
+    /// Whether a volume in a bucket is opened although another writer has it.
+    pub(crate) take_over: bool,
     pub(crate) flags: ServerFlags,
     /// Most clients at once, if it was given.
     pub(crate) clients: Option<u64>,
@@ -173,6 +189,8 @@ impl TypedServe {
             memory_bytes: typed.memory,
             read_only: typed.read_only,
             create_bytes: typed.create,
+            chunk_bytes: typed.chunk,
+            take_over: typed.take_over,
             flags: typed.flags,
             clients: typed.clients.map(u64::from),
             tuning: Tuning::default(),
@@ -190,6 +208,17 @@ impl TypedTls {
             key: self.key?,
             client_authority: self.client_authority?,
         })
+    }
+}
+
+/// The size of a chunk.
+fn chunk_size(text: &str) -> Result<u32, String> {
+    let refused = || "write a power of two from 64K to 8M".to_owned();
+    let bytes = u32::try_from(parse_size(text)?).map_err(|_| refused())?;
+    if is_chunk_size(bytes) {
+        Ok(bytes)
+    } else {
+        Err(refused())
     }
 }
 
@@ -233,6 +262,7 @@ fn name_images(paths: Vec<PathBuf>, names: Vec<String>) -> Result<Vec<ImageArgum
 mod tests {
     use super::*;
     use clap::Parser;
+    use forebay_bucket::CHUNK_BYTES;
 
     #[derive(Parser)]
     struct Line {
@@ -256,6 +286,8 @@ mod tests {
             memory_bytes: 64 << 20,
             read_only: false,
             create_bytes: None,
+            chunk_bytes: CHUNK_BYTES,
+            take_over: false,
             flags: ServerFlags::default(),
             clients: None,
             tuning: Tuning::default(),

@@ -2,6 +2,7 @@
 
 use super::arguments::{ImageArguments, ServeArguments};
 use super::losses::Image;
+use super::memory::{bucket_bytes, in_buckets};
 use crate::config::Tuning;
 use crate::daemon::say::say;
 use crate::daemon::silence::answer_timeout;
@@ -11,6 +12,7 @@ use forebay::settings::BackingSettings;
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::atomic::AtomicBool;
 use forebay_block::Disk;
+use forebay_bucket::{BucketOpener, BucketSettings};
 use forebay_nbd::Export;
 use forebay_nbd::client::{ClientSettings, NbdOpener};
 use forebay_store::{Opener, Openers, Store, VolumeError, VolumeMode, VolumeUser};
@@ -23,19 +25,20 @@ fn openers(arguments: &ServeArguments) -> Result<Openers, CommandError> {
     let servers = Arc::new(NbdOpener::new(ClientSettings {
         answer_timeout: answer_timeout(arguments.flags.answer_timeout),
     }));
+    let buckets = Arc::new(BucketOpener {
+        settings: BucketSettings {
+            memory_bytes: bucket_bytes(arguments.memory_bytes, in_buckets(arguments)),
+            answer_timeout: answer_timeout(arguments.flags.answer_timeout),
+        },
+        take_over: arguments.take_over,
+        chunk_bytes: arguments.chunk_bytes,
+    });
     Ok(Openers::new(files.clone())
         .with("file", files)
+        .with("folder", buckets.clone())
+        .with("s3", buckets)
         .with("nbd", servers.clone())
         .with("nbd+unix", servers))
-}
-
-/// How many of the images lie in another server.
-pub(super) fn in_servers(arguments: &ServeArguments) -> u64 {
-    let begins = |image: &&ImageArguments| {
-        let address = image.path.as_os_str().as_encoded_bytes();
-        address.starts_with(b"nbd://") || address.starts_with(b"nbd+unix://")
-    };
-    arguments.images.iter().filter(begins).count() as u64
 }
 
 /// Opens every image of `arguments` through `cache`, in order.

@@ -29,6 +29,8 @@ fn arguments(paths: &[&Path], create_bytes: Option<u64>) -> ServeArguments {
         memory_bytes: 64 << 20,
         read_only: false,
         create_bytes,
+        chunk_bytes: 64 << 10,
+        take_over: false,
         flags: ServerFlags::default(),
         clients: None,
         tuning: Tuning::default(),
@@ -107,4 +109,30 @@ fn an_unknown_address_is_refused_with_a_list_of_the_known_ones() {
     let refused = refusal(&[Path::new("ftp://host/disk")], None);
     assert!(refused.contains("ftp://"), "{refused}");
     assert!(refused.contains("known are paths, file://"), "{refused}");
+}
+
+#[test]
+fn a_volume_in_a_folder_is_left_to_the_next_server_or_taken_from_the_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = PathBuf::from(format!("folder://{}/volume", folder.path().display()));
+    let refused = refusal(&[&address], None);
+    assert!(refused.contains("cannot open folder://"), "{refused}");
+    let opened = |arguments: &ServeArguments| {
+        let cache = cache();
+        let (exports, images) = open(arguments, &cache)?;
+        assert_eq!(exports[0].length_bytes(), LENGTH_BYTES);
+        Ok::<_, CommandError>((Losses::new(images), exports, cache))
+    };
+    let mut arguments = arguments(&[&address], Some(LENGTH_BYTES));
+    let (first, _, _) = &opened(&arguments).unwrap();
+    first.close();
+    let (second, _, _) = &opened(&arguments).unwrap();
+    let refused = refusal(&[&address], None);
+    assert!(refused.contains("take it over"), "{refused}");
+    second.report().unwrap();
+    arguments.take_over = true;
+    let third = opened(&arguments).unwrap();
+    third.0.report().unwrap();
+    let refused = refusal(&[Path::new("s3://bucket")], None);
+    assert!(refused.contains("s3://BUCKET/PREFIX"), "{refused}");
 }

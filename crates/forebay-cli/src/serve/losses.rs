@@ -11,7 +11,7 @@ use forebay::File;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_rt::Rt;
-use forebay_store::Medium;
+use forebay_store::{Failure, Medium};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,6 +31,11 @@ pub(super) struct Image {
 impl Image {
     fn is_lost(&self) -> bool {
         self.medium.loss().is_some()
+    }
+
+    /// Whether another server has taken it over.
+    fn is_fenced(&self) -> bool {
+        self.medium.loss() == Some(Failure::Fenced)
     }
 }
 
@@ -80,9 +85,23 @@ impl Losses {
     }
 
     /// The end: data that can never be made durable is no longer asked for.
-    pub(super) fn give_up(&self) {
+    pub(super) async fn give_up(&self) {
         for image in self.images.iter().filter(|image| image.is_lost()) {
             image.file.waive_commit();
+            if image.is_fenced() {
+                // Its writes all fail from now on. What cannot be dropped now can be at the next
+                // try.
+                let _ = image.file.abandon().await;
+            }
+        }
+    }
+
+    /// Everything is written: leaves the images to others.
+    pub(super) fn close(&self) {
+        for image in self.images.iter() {
+            if let Err(error) = image.medium.close() {
+                say(error);
+            }
         }
     }
 
@@ -92,6 +111,13 @@ impl Losses {
         if !removed.is_empty() {
             return Err(CommandError::Served(format!(
                 "{removed}: was removed while it was served; everything written to it is lost"
+            )));
+        }
+        let fenced = self.paths_of(Image::is_fenced);
+        if !fenced.is_empty() {
+            return Err(CommandError::Served(format!(
+                "{fenced}: another server has taken it over; bytes written since the last good \
+                 FLUSH before that are not in it"
             )));
         }
         let lost = self.paths_of(|image| image.is_lost() || image.was_lost.load(Ordering::Relaxed));

@@ -1,5 +1,6 @@
 //! The parts of `--memory`: the cache gets what the clients and the program itself leave.
 
+use super::arguments::{ImageArguments, ServeArguments};
 use crate::daemon::scrape::CREW;
 use crate::error::CommandError;
 use forebay_base::units::show_bytes;
@@ -21,6 +22,10 @@ const LEAST_SHARED_BYTES: u64 = 512 << 10;
 /// By default the clients get one part in this many of the memory.
 const CLIENTS_PART: u64 = 4;
 const USUAL_CLIENTS: u64 = 16;
+/// Volumes in buckets get one part in this many of the memory together.
+const BUCKETS_PART: u64 = 4;
+/// The most that helps one of them.
+const MOST_BUCKET_BYTES: u64 = 128 << 20;
 
 /// How the memory of a server is divided, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +43,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Divides `memory_bytes` on a machine with this many processors, before this many volumes that
-    /// lie in other servers.
+    /// Divides `memory_bytes` on a machine with this many processors; the stores of volumes that
+    /// lie elsewhere have `stores_bytes` of it.
     ///
     /// # Errors
     /// A bad call if it is too little, with the least that is enough.
@@ -48,11 +53,11 @@ impl Plan {
         clients: Option<u64>,
         has_tls: bool,
         processors: u64,
-        servers: u64,
+        stores_bytes: u64,
     ) -> Result<Plan, CommandError> {
         let stack_bytes = SMALL_STACK_BYTES as u64;
         let threads = processors.max(2) + THREADS;
-        let mut program_bytes = HEAP_BYTES + threads * stack_bytes + servers * SERVER_BYTES as u64;
+        let mut program_bytes = HEAP_BYTES + threads * stack_bytes + stores_bytes;
         let mut client_bytes = CONNECTION_BYTES as u64;
         if has_tls {
             program_bytes += STRANGERS_BYTES as u64;
@@ -90,6 +95,37 @@ impl Plan {
     }
 }
 
+/// How many of the images lie in another server.
+fn in_servers(arguments: &ServeArguments) -> u64 {
+    count_of(arguments, &["nbd://", "nbd+unix://"])
+}
+
+/// How many of the images are volumes in buckets.
+pub(super) fn in_buckets(arguments: &ServeArguments) -> u64 {
+    count_of(arguments, &["folder://", "s3://"])
+}
+
+fn count_of(arguments: &ServeArguments, prefixes: &[&str]) -> u64 {
+    let begins = |image: &&ImageArguments| {
+        let address = image.path.as_os_str().as_encoded_bytes();
+        let has = |prefix: &&str| address.starts_with(prefix.as_bytes());
+        prefixes.iter().any(has)
+    };
+    arguments.images.iter().filter(begins).count() as u64
+}
+
+/// Memory for each volume in a bucket, of `memory_bytes` in all.
+pub(super) fn bucket_bytes(memory_bytes: u64, buckets: u64) -> u64 {
+    (memory_bytes / BUCKETS_PART / buckets.max(1)).min(MOST_BUCKET_BYTES)
+}
+
+/// What the stores of volumes that lie elsewhere take.
+pub(super) fn stores_bytes(arguments: &ServeArguments) -> u64 {
+    let buckets = in_buckets(arguments);
+    in_servers(arguments) * SERVER_BYTES as u64
+        + buckets * bucket_bytes(arguments.memory_bytes, buckets)
+}
+
 /// Bytes of the files that this process has mapped, which are its code: an upper bound of the code
 /// in memory. `maps` is the text of `/proc/self/maps`.
 pub(super) fn code_bytes(maps: &str) -> u64 {
@@ -125,7 +161,8 @@ mod tests {
 
     #[test]
     fn what_the_clients_of_other_servers_take_is_counted() {
-        let [without, with] = [0, 2].map(|servers| Plan::new(64 * MIB, None, false, 2, servers));
+        let [without, with] = [0, 2]
+            .map(|servers| Plan::new(64 * MIB, None, false, 2, servers * SERVER_BYTES as u64));
         let (without, with) = (without.unwrap(), with.unwrap());
         assert_eq!(
             with.program_bytes - without.program_bytes,

@@ -3,7 +3,7 @@
 use super::arguments::{ListenAddress, ServeArguments, TlsFiles};
 use super::images;
 use super::losses::Losses;
-use super::memory::{Plan, code_bytes};
+use super::memory::{Plan, code_bytes, stores_bytes};
 use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, reporting, show_left, write_all};
 use crate::daemon::promises::report_promises;
@@ -78,6 +78,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     drop(control);
     *lock(&is_written) = true;
     losses.report()?;
+    losses.close();
     say("everything is written");
     Ok(())
 }
@@ -123,7 +124,7 @@ fn plan(arguments: &ServeArguments) -> Result<Plan, CommandError> {
         arguments.clients,
         has_tls,
         processors,
-        images::in_servers(arguments),
+        stores_bytes(arguments),
     )
 }
 
@@ -200,5 +201,5 @@ async fn end(server: &Server, cache: &Cache, losses: &Losses, rt: &Rt) {
         ));
     };
     reporting(rt, server.ended(), report).await;
-    write_all(cache, rt, || losses.give_up()).await;
+    write_all(cache, rt, async || losses.give_up().await).await;
 }

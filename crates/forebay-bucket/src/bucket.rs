@@ -1,0 +1,60 @@
+//! The seam to a place with objects.
+
+use forebay_store::Failure;
+use forebay_volume::{Call, Reply};
+use thiserror::Error;
+
+/// A place with objects. Each of its calls blocks until there is an answer, and may be made from
+/// many threads at a time.
+///
+/// # Contract
+/// 1. [`Call::Make`] makes an object whole or not at all, and of several makers of one key one
+///    alone is answered with [`Reply::Done`].
+/// 2. An object for which `Done` or [`Reply::Exists`] was answered survives a crash of this
+///    machine.
+/// 3. Whoever asks after such an answer finds the object.
+/// 4. A call that ends with a [`Trouble`] may have been carried out, or may still be.
+pub trait Bucket: Send + Sync + 'static {
+    /// Asks once.
+    ///
+    /// # Errors
+    /// [`Trouble`], if there is no answer or the place refuses.
+    fn ask(&self, call: &Call) -> Result<Reply, Trouble>;
+
+    /// Removes what writers before this one did not finish. It is called once this one has the
+    /// volume. A writer before that still goes on makes its object anew, and finds out that it is
+    /// fenced.
+    fn sweep(&self) {}
+}
+
+/// Why a call has no answer.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{text}")]
+pub struct Trouble {
+    /// What went wrong, in a few words.
+    pub text: String,
+    /// The cache's word for it.
+    pub failure: Failure,
+    /// Whether it is of no use to ask again without a person who changes something.
+    pub is_lasting: bool,
+}
+
+impl Trouble {
+    /// Trouble that may be over soon.
+    pub fn passing(text: impl Into<String>) -> Trouble {
+        Trouble {
+            text: text.into(),
+            failure: Failure::NoAnswer,
+            is_lasting: false,
+        }
+    }
+
+    /// Trouble that stays until somebody does something about it.
+    pub fn lasting(text: impl Into<String>, failure: Failure) -> Trouble {
+        Trouble {
+            text: text.into(),
+            failure,
+            is_lasting: true,
+        }
+    }
+}

@@ -1,0 +1,588 @@
+//! What a store knows: the writer of its volume, requests that wait, and what is under way. It
+//! waits for nothing and asks the bucket nothing; threads fetch [`Job`]s here and bring back how
+//! they ended.
+//!
+//! - invariant BS1: a commit ends well only after a record, or several, that hold every write which
+//!   had ended when the commit came.
+//! - invariant BS2: no page is staged in a chunk while an object of that chunk is being made: the
+//!   object would count for it.
+//! - invariant BS3: a request that waits is ended by the next change that lets it go on, or by the
+//!   failure of what it waits for.
+
+use crate::jobs::{Job, Piece, ReadJob, UploadJob};
+use forebay_base::sync::Arc;
+use forebay_rt::wait::Slot;
+use forebay_store::{Extent, Failure, Io, IoKind, Request};
+use forebay_volume::{
+    Append, Call, Manifest, Need, PAGE_BYTES, Progress, Reply, Source, VolumeFault, Writer, log_key,
+};
+use std::collections::{BTreeSet, VecDeque};
+
+const PAGE: usize = PAGE_BYTES as usize;
+
+/// How much a store does at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Pages that are staged at most.
+    pub(crate) staged_pages: usize,
+    /// Chunks that are uploaded at once at most.
+    pub(crate) uploads: usize,
+}
+
+/// Requests that have ended, to be finished by whoever holds no lock.
+#[derive(Default)]
+#[must_use = "each request has to be finished"]
+pub(crate) struct Ended(Vec<(Io, Result<(), Failure>)>);
+
+impl Ended {
+    pub(crate) fn push(&mut self, io: Io, result: Result<(), Failure>) {
+        self.0.push((io, result));
+    }
+
+    pub(crate) fn finish(self) {
+        for (io, result) in self.0 {
+            match result {
+                Ok(()) => io.succeed(),
+                Err(failure) => io.fail(failure),
+            }
+        }
+    }
+}
+
+/// How far the record is that a commit waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recording {
+    /// No thread makes one.
+    No,
+    /// A thread asks for one that was in doubt when a commit came.
+    InDoubt,
+    /// A thread makes the last one.
+    Last,
+    /// A thread makes the one that holds what the commits want.
+    Wanted,
+}
+
+/// Who may change the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    ReadOnly,
+    Writer,
+    /// It was one, and leaves the volume to others.
+    Closed,
+}
+
+/// See above.
+pub(crate) struct Desk {
+    writer: Writer,
+    limits: Limits,
+    standing: Standing,
+    reads: VecDeque<Box<ReadJob>>,
+    /// Writes and discards that wait for room, for a chunk, or for a commit.
+    waiting: VecDeque<Io>,
+    /// Commits that the next record is for, and those that came too late for it.
+    committing: Vec<Io>,
+    commits: Vec<Io>,
+    recording: Recording,
+    /// Chunks to be uploaded next.
+    planned: VecDeque<u64>,
+    uploading: BTreeSet<u64>,
+    /// An upload has failed: none is begun for its own sake until somebody asks for something.
+    is_put_off: bool,
+    is_mapping: bool,
+    closing: Option<Arc<Slot<bool>>>,
+    is_stopped: bool,
+}
+
+impl Desk {
+    pub(crate) fn new(writer: Writer, limits: Limits, is_read_only: bool) -> Desk {
+        Desk {
+            writer,
+            limits,
+            standing: if is_read_only {
+                Standing::ReadOnly
+            } else {
+                Standing::Writer
+            },
+            reads: VecDeque::new(),
+            waiting: VecDeque::new(),
+            committing: Vec::new(),
+            commits: Vec::new(),
+            recording: Recording::No,
+            planned: VecDeque::new(),
+            uploading: BTreeSet::new(),
+            is_put_off: false,
+            is_mapping: false,
+            closing: None,
+            is_stopped: false,
+        }
+    }
+
+    pub(crate) fn manifest(&self) -> Manifest {
+        *self.writer.manifest()
+    }
+
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.writer.is_fenced()
+    }
+
+    fn is_recording(&self) -> bool {
+        self.recording != Recording::No
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// The number of the record before which this writer ended.
+    pub(crate) fn last_number(&self) -> u64 {
+        self.writer.map().number()
+    }
+
+    /// Takes `io`.
+    pub(crate) fn submit(&mut self, io: Io, ended: &mut Ended) {
+        let request = io.request();
+        if request.kind == IoKind::Read {
+            return self.begin_read(io, false, ended);
+        }
+        if let Some(result) = self.refusal(request) {
+            return ended.push(io, result);
+        }
+        self.is_put_off = false;
+        if request.kind == IoKind::Commit {
+            return self.commits.push(io);
+        }
+        self.waiting.push_back(io);
+        self.settle(ended);
+    }
+
+    /// How a change that needs no work ends.
+    fn refusal(&self, request: Request) -> Option<Result<(), Failure>> {
+        let (offset, length) = (request.offset_bytes, request.length_bytes);
+        let volume_bytes = self.manifest().length_bytes;
+        let end = offset.checked_add(length);
+        let is_whole = |bytes: u64| bytes.is_multiple_of(PAGE_BYTES);
+        match request.kind {
+            IoKind::SetLength if offset == volume_bytes => Some(Ok(())),
+            _ if self.standing == Standing::ReadOnly => Some(Err(Failure::ReadOnly)),
+            _ if self.is_fenced() => Some(Err(Failure::Fenced)),
+            _ if self.standing == Standing::Closed => Some(Err(Failure::Gone)),
+            IoKind::SetLength => Some(Err(Failure::Unsupported)),
+            IoKind::Commit => None,
+            _ if length == 0 => Some(Ok(())),
+            IoKind::Write if end.is_none_or(|end| end > volume_bytes) => {
+                Some(Err(Failure::OutOfRange))
+            }
+            IoKind::Discard if offset >= volume_bytes => Some(Ok(())),
+            _ if !is_whole(offset) || !is_whole(length) => Some(Err(Failure::Unsupported)),
+            _ => None,
+        }
+    }
+
+    fn begin_read(&mut self, mut io: Io, is_repeated: bool, ended: &mut Ended) {
+        let mut pieces: Vec<Piece> = Vec::new();
+        let first_page = io.request().offset_bytes / PAGE_BYTES;
+        for index in 0..io.pages().len() {
+            let page = first_page + index as u64;
+            let source = if page < self.manifest().pages() {
+                self.writer.source(page)
+            } else {
+                Source::Zeros
+            };
+            let piece = match source {
+                Source::Zeros => {
+                    io.fill_page(index, 0, &[0; PAGE]);
+                    continue;
+                }
+                Source::Memory(bytes) => {
+                    io.fill_page(index, 0, bytes);
+                    continue;
+                }
+                source => piece_of(index, source),
+            };
+            match pieces.last_mut() {
+                Some(last) if last.goes_on_with(&piece) => last.bytes.end = piece.bytes.end,
+                _ => pieces.push(piece),
+            }
+        }
+        if pieces.is_empty() {
+            zero_tail(&mut io);
+            return ended.push(io, Ok(()));
+        }
+        self.reads.push_back(Box::new(ReadJob {
+            io,
+            pieces,
+            is_repeated,
+        }));
+    }
+
+    /// Reads again what a commit and `gc` may have moved.
+    ///
+    /// # Errors
+    /// The request, if that was done before.
+    pub(crate) fn read_again(&mut self, job: ReadJob, ended: &mut Ended) -> Result<(), Io> {
+        if job.is_repeated {
+            return Err(job.io);
+        }
+        self.begin_read(job.io, true, ended);
+        Ok(())
+    }
+
+    /// Carries out what waits, as far as it can be now.
+    fn settle(&mut self, ended: &mut Ended) {
+        // What comes now belongs to the next commit, once this one knows what it holds.
+        if !self.committing.is_empty() && !self.is_recording() {
+            return;
+        }
+        for io in std::mem::take(&mut self.waiting) {
+            if self.fits(io.request()) {
+                self.change(&io);
+                ended.push(io, Ok(()));
+            } else {
+                self.waiting.push_back(io);
+            }
+        }
+    }
+
+    fn fits(&self, request: Request) -> bool {
+        let chunk_bytes = u64::from(self.manifest().chunk_bytes);
+        let end = request.offset_bytes.saturating_add(request.length_bytes);
+        let last = (end - 1) / chunk_bytes;
+        let chunks = request.offset_bytes / chunk_bytes..=last;
+        if self.uploading.range(chunks).next().is_some() {
+            return false;
+        }
+        // A discard stages zeros at its ends.
+        let ends = 2 * self.manifest().chunk_pages() as usize;
+        let pages = match request.kind {
+            IoKind::Discard => ends,
+            _ => (request.length_bytes / PAGE_BYTES) as usize,
+        };
+        self.writer.staged_pages() + pages <= self.limits.staged_pages.max(ends)
+    }
+
+    fn change(&mut self, io: &Io) {
+        let request = io.request();
+        let first = request.offset_bytes / PAGE_BYTES;
+        let end = (request.offset_bytes.saturating_add(request.length_bytes) / PAGE_BYTES)
+            .min(self.manifest().pages());
+        let chunk_pages = self.manifest().chunk_pages();
+        if request.kind == IoKind::Write {
+            for (index, page) in (first..end).enumerate() {
+                let mut bytes = vec![0; PAGE];
+                io.copy_page(index, 0, &mut bytes);
+                self.writer.stage(page, bytes);
+            }
+            let chunks = first / chunk_pages..=(end - 1) / chunk_pages;
+            self.planned
+                .extend(chunks.filter(|&chunk| self.writer.staged_in(chunk) == chunk_pages));
+            return;
+        }
+        let mut page = first;
+        while page < end {
+            let chunk = page / chunk_pages;
+            let chunk_end = ((chunk + 1) * chunk_pages).min(self.manifest().pages());
+            if page == chunk * chunk_pages && chunk_end <= end {
+                self.writer.discard(chunk);
+                page = chunk_end;
+                continue;
+            }
+            if self.writer.source(page) != Source::Zeros {
+                self.writer.stage(page, vec![0; PAGE]);
+            }
+            page += 1;
+        }
+    }
+
+    /// A job that can be done now.
+    pub(crate) fn next_job(&mut self, ended: &mut Ended) -> Option<Job> {
+        if let Some(read) = self.reads.pop_front() {
+            return Some(Job::Read(read));
+        }
+        if self.standing == Standing::ReadOnly || self.is_fenced() {
+            return None;
+        }
+        if let Some(job) = self.next_map() {
+            return Some(job);
+        }
+        if !self.is_recording() && self.begin_commit() {
+            return self.next_of_commit(ended);
+        }
+        self.next_of_close().or_else(|| self.next_upload())
+    }
+
+    fn begin_commit(&mut self) -> bool {
+        if self.committing.is_empty() {
+            self.committing = std::mem::take(&mut self.commits);
+        }
+        !self.committing.is_empty()
+    }
+
+    fn next_of_commit(&mut self, ended: &mut Ended) -> Option<Job> {
+        // One in doubt, of a commit that gave up, comes first.
+        if self.writer.next().is_some() {
+            self.recording = Recording::InDoubt;
+            return Some(Job::Record);
+        }
+        // Chunks that are planned are whole or many: a record is no place for them.
+        if let Some(job) = self.start_upload() {
+            return Some(job);
+        }
+        match self.writer.need() {
+            Need::Nothing if self.uploading.is_empty() => {
+                self.commit_ends(Ok(()), ended);
+                None
+            }
+            Need::Chunks(chunks) => {
+                self.planned = chunks.into();
+                self.start_upload()
+            }
+            Need::Record if self.uploading.is_empty() => {
+                self.writer.seal();
+                self.recording = Recording::Wanted;
+                // Writes go on: they are for the next record.
+                self.settle(ended);
+                Some(Job::Record)
+            }
+            Need::Nothing | Need::Record => None,
+        }
+    }
+
+    fn commit_ends(&mut self, result: Result<(), Failure>, ended: &mut Ended) {
+        for io in self.committing.drain(..) {
+            ended.push(io, result);
+        }
+        self.settle(ended);
+    }
+
+    fn next_upload(&mut self) -> Option<Job> {
+        if self.is_put_off || self.uploading.len() >= self.limits.uploads {
+            return None;
+        }
+        if self.planned.is_empty() && self.writer.staged_pages() * 2 > self.limits.staged_pages {
+            self.planned = self.writer.fullest(self.limits.uploads).into();
+        }
+        self.start_upload()
+    }
+
+    fn start_upload(&mut self) -> Option<Job> {
+        if self.uploading.len() >= self.limits.uploads {
+            return None;
+        }
+        loop {
+            let chunk = self.planned.pop_front()?;
+            if !self.uploading.contains(&chunk) && self.writer.has_pages_above(chunk) {
+                return Some(Job::Upload(self.assemble(chunk)));
+            }
+        }
+    }
+
+    fn assemble(&mut self, chunk: u64) -> UploadJob {
+        let mut bytes = Vec::with_capacity(self.manifest().chunk_bytes as usize);
+        let mut base = None;
+        let mut inline = Vec::new();
+        for (index, (_, source)) in self.writer.assemble(chunk).enumerate() {
+            match source {
+                Source::Memory(page) => {
+                    bytes.extend(page);
+                    continue;
+                }
+                Source::Chunk(object, _) => {
+                    let (_, pages) = base.get_or_insert_with(|| (object, Vec::new()));
+                    pages.push(index);
+                }
+                Source::Record { .. } => inline.push((index, piece_of(index, source))),
+                Source::Zeros => {}
+            }
+            bytes.extend([0; PAGE]);
+        }
+        self.uploading.insert(chunk);
+        UploadJob {
+            chunk,
+            name: self.writer.name(),
+            bytes,
+            base,
+            inline,
+        }
+    }
+
+    /// An upload has ended, with the checksum of its object.
+    pub(crate) fn uploaded(
+        &mut self,
+        job: &UploadJob,
+        result: Result<u32, Failure>,
+        ended: &mut Ended,
+    ) {
+        self.uploading.remove(&job.chunk);
+        match result {
+            Ok(crc) => {
+                self.writer.made_with(job.chunk, job.name, crc);
+                self.settle(ended);
+            }
+            Err(failure) => {
+                self.writer.not_made(job.name);
+                self.is_put_off = true;
+                self.planned.clear();
+                self.fail_waiting(failure, ended);
+            }
+        }
+    }
+
+    /// Ends what waits for uploads. What is staged stays, and so does what a failed write was to
+    /// change: its submitter has it still.
+    fn fail_waiting(&mut self, failure: Failure, ended: &mut Ended) {
+        for io in self.waiting.drain(..) {
+            ended.push(io, Err(failure));
+        }
+        if !self.is_recording() {
+            self.commit_ends(Err(failure), ended);
+        }
+    }
+
+    /// What to ask for the record that is being made.
+    pub(crate) fn next_call(&self) -> Option<Call> {
+        self.writer.next()
+    }
+
+    /// Takes the answer.
+    pub(crate) fn answer(&mut self, reply: Reply) -> Result<Progress<()>, VolumeFault> {
+        self.writer.answer(reply)
+    }
+
+    /// A record has ended.
+    pub(crate) fn recorded(&mut self, result: Result<(), Failure>, ended: &mut Ended) {
+        let recorded = std::mem::replace(&mut self.recording, Recording::No);
+        if self.is_fenced() {
+            return self.end_fenced(ended);
+        }
+        if recorded == Recording::Last {
+            if let Some(closing) = self.closing.take() {
+                closing.set(result.is_ok());
+            }
+            return;
+        }
+        match result {
+            Ok(()) if recorded == Recording::Wanted => self.commit_ends(Ok(()), ended),
+            // It was one in doubt; the commit goes on.
+            Ok(()) => {}
+            Err(failure) => self.commit_ends(Err(failure), ended),
+        }
+    }
+
+    fn end_fenced(&mut self, ended: &mut Ended) {
+        self.planned.clear();
+        self.committing.append(&mut self.commits);
+        for io in self.committing.drain(..).chain(self.waiting.drain(..)) {
+            ended.push(io, Err(Failure::Fenced));
+        }
+        if let Some(closing) = self.closing.take() {
+            closing.set(false);
+        }
+    }
+
+    fn next_map(&mut self) -> Option<Job> {
+        if self.is_mapping {
+            return None;
+        }
+        let append: Append = self.writer.map_to_make()?;
+        self.is_mapping = true;
+        Some(Job::Map(append))
+    }
+
+    /// A map was made, or not: nothing depends on it.
+    pub(crate) fn mapped(&mut self) {
+        self.is_mapping = false;
+    }
+
+    /// Leaves the volume to others, if nothing is left to commit. `closing` is set when that is
+    /// done, or cannot be done.
+    pub(crate) fn close(&mut self, closing: Arc<Slot<bool>>) {
+        match self.standing {
+            Standing::ReadOnly => return closing.set(true),
+            Standing::Closed => return closing.set(self.writer.next().is_none()),
+            Standing::Writer => {}
+        }
+        if self.is_fenced() || self.closing.is_some() {
+            return closing.set(false);
+        }
+        self.closing = Some(closing);
+    }
+
+    fn next_of_close(&mut self) -> Option<Job> {
+        let is_idle = self.uploading.is_empty() && !self.is_recording() && self.waiting.is_empty();
+        if self.closing.is_none() || !is_idle {
+            return None;
+        }
+        if self.writer.next().is_none() && self.writer.need() == Need::Nothing {
+            // Whatever becomes of the record: no commit can follow it.
+            self.standing = Standing::Closed;
+            self.writer.close();
+            self.recording = Recording::Last;
+            return Some(Job::Record);
+        }
+        if let Some(closing) = self.closing.take() {
+            closing.set(false);
+        }
+        None
+    }
+
+    /// Lets the threads end once nothing is left.
+    pub(crate) fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    /// The run from byte `offset_bytes` to at most `end_bytes`.
+    pub(crate) fn extent_at(&self, offset_bytes: u64, end_bytes: u64) -> Extent {
+        let chunk_bytes = u64::from(self.manifest().chunk_bytes);
+        let end_bytes_in = end_bytes.min(self.manifest().length_bytes);
+        let is_hole = |chunk: u64| chunk >= self.manifest().chunks() || self.writer.is_hole(chunk);
+        let first = offset_bytes / chunk_bytes;
+        let kind = is_hole(first);
+        let mut chunk = first + 1;
+        while chunk * chunk_bytes < end_bytes_in && is_hole(chunk) == kind {
+            chunk += 1;
+        }
+        let end = if chunk * chunk_bytes >= end_bytes_in {
+            end_bytes
+        } else {
+            chunk * chunk_bytes
+        };
+        Extent {
+            end_bytes: end,
+            is_hole: kind,
+        }
+    }
+}
+
+impl Piece {
+    fn goes_on_with(&self, next: &Piece) -> bool {
+        let pages = (self.bytes.end - self.bytes.start) / PAGE_BYTES;
+        self.key == next.key
+            && self.bytes.end == next.bytes.start
+            && self.first + pages as usize == next.first
+            && self.crc.is_none()
+    }
+}
+
+/// Page `index` of a request, which lies in the bucket.
+fn piece_of(first: usize, source: Source<'_>) -> Piece {
+    let (key, at, crc) = match source {
+        Source::Chunk(object, at) => (object.name.to_string(), at, None),
+        Source::Record { record, at, crc } => (log_key(record), at, Some(crc)),
+        Source::Zeros | Source::Memory(_) => unreachable!("it lies in the bucket"),
+    };
+    Piece {
+        first,
+        key,
+        bytes: at..at + PAGE_BYTES,
+        crc,
+    }
+}
+
+/// What a read does not ask for of its last page is zeros.
+pub(crate) fn zero_tail(io: &mut Io) {
+    let used = (io.request().length_bytes % PAGE_BYTES) as usize;
+    if used > 0 {
+        let last = io.pages().len() - 1;
+        io.fill_page(last, used, &[0; PAGE][used..]);
+    }
+}

@@ -1,0 +1,198 @@
+//! What the threads of a store do: one job is one or a few calls to the bucket, one after the
+//! other.
+
+use crate::asker::{Asker, Tries};
+use crate::bucket::Trouble;
+use forebay_rt::say;
+use forebay_store::{Failure, Io};
+use forebay_volume::{
+    Append, Appended, Call, ChunkName, ChunkObject, PAGE_BYTES, Progress, Reply, VolumeFault,
+    crc32c, log_key,
+};
+use std::ops::Range;
+
+const PAGE: usize = PAGE_BYTES as usize;
+
+/// A job for a thread.
+#[derive(Debug)]
+pub(crate) enum Job {
+    Read(Box<ReadJob>),
+    Upload(UploadJob),
+    /// The record of a commit, or the last one: see [`forebay_volume::Writer::next`].
+    Record,
+    /// A map, which shortens the next start.
+    Map(Append),
+}
+
+/// Pages of a read that lie in the bucket.
+#[derive(Debug)]
+pub(crate) struct ReadJob {
+    pub(crate) io: Io,
+    pub(crate) pieces: Vec<Piece>,
+    /// Whether an object was missing before, and the map was asked again.
+    pub(crate) is_repeated: bool,
+}
+
+/// Some pages of one object, of a request's from `first` on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) first: usize,
+    pub(crate) key: String,
+    pub(crate) bytes: Range<u64>,
+    /// The checksum of these bytes, if there is one.
+    pub(crate) crc: Option<u32>,
+}
+
+/// A chunk that becomes an object.
+#[derive(Debug)]
+pub(crate) struct UploadJob {
+    pub(crate) chunk: u64,
+    pub(crate) name: ChunkName,
+    /// What is known of its bytes.
+    pub(crate) bytes: Vec<u8>,
+    /// The object that it replaces, and the pages that are taken over from there.
+    pub(crate) base: Option<(ChunkObject, Vec<usize>)>,
+    /// Pages that are taken over from records: page, key, byte, checksum.
+    pub(crate) inline: Vec<(usize, Piece)>,
+}
+
+/// How a read ended.
+pub(crate) enum ReadEnd {
+    Done(Io),
+    /// The object with this key is not there.
+    Missing(Box<ReadJob>, String),
+    Failed(Io, Failure),
+}
+
+impl Asker {
+    /// Fills the pages of a read.
+    pub(crate) fn read(&self, job: Box<ReadJob>) -> ReadEnd {
+        let mut job = job;
+        for piece in &job.pieces {
+            match self.fetch(piece) {
+                Ok(Some(bytes)) => {
+                    for (index, page) in bytes.chunks(PAGE).enumerate() {
+                        job.io.fill_page(piece.first + index, 0, page);
+                    }
+                }
+                Ok(None) => {
+                    let key = piece.key.clone();
+                    return ReadEnd::Missing(job, key);
+                }
+                Err(failure) => return ReadEnd::Failed(job.io, failure),
+            }
+        }
+        ReadEnd::Done(job.io)
+    }
+
+    /// The bytes of `piece`, checked as far as can be; none if its object is not there.
+    fn fetch(&self, piece: &Piece) -> Result<Option<Vec<u8>>, Failure> {
+        let call = Call::Get {
+            key: piece.key.clone(),
+            range: Some(piece.bytes.clone()),
+        };
+        let Some(bytes) = self.get(&call).map_err(|trouble| trouble.failure)? else {
+            return Ok(None);
+        };
+        let is_whole = bytes.len() as u64 == piece.bytes.end - piece.bytes.start;
+        if !is_whole || piece.crc.is_some_and(|crc| crc != crc32c(&bytes)) {
+            self.say_damaged(&piece.key);
+            return Err(Failure::Device(5));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Makes the object of a chunk. Returns its checksum.
+    pub(crate) fn upload(&self, job: &mut UploadJob) -> Result<u32, Failure> {
+        if let Some((object, pages)) = &job.base {
+            let key = object.name.to_string();
+            let call = Call::Get {
+                key: key.clone(),
+                range: None,
+            };
+            let found = self.get(&call).map_err(|trouble| trouble.failure)?;
+            let found = found.ok_or_else(|| self.missing(&key))?;
+            if found.len() != job.bytes.len() || crc32c(&found) != object.crc {
+                self.say_damaged(&key);
+                return Err(Failure::Device(5));
+            }
+            for &page in pages {
+                let at = page * PAGE..(page + 1) * PAGE;
+                job.bytes[at.clone()].copy_from_slice(&found[at]);
+            }
+        }
+        for (page, piece) in &job.inline {
+            let found = self.fetch(piece)?;
+            let found = found.ok_or_else(|| self.missing(&piece.key))?;
+            job.bytes[page * PAGE..(page + 1) * PAGE].copy_from_slice(&found);
+        }
+        let bytes = std::mem::take(&mut job.bytes);
+        let crc = crc32c(&bytes);
+        let mut append = Append::new(job.name.to_string(), bytes);
+        match self.append(&mut append) {
+            Ok(Appended::Ours) => Ok(crc),
+            Ok(Appended::Theirs) => {
+                // Another writer has the same epoch, which the log makes impossible.
+                say(format_args!(
+                    "{}: {} is there with other bytes; nothing is written over it",
+                    self.name(),
+                    job.name
+                ));
+                Err(Failure::Device(5))
+            }
+            Err(trouble) => Err(trouble.failure),
+        }
+    }
+
+    /// Makes a record. `next` and `answer` are those of the writer.
+    pub(crate) fn record(
+        &self,
+        next: impl Fn() -> Option<Call>,
+        answer: impl Fn(Reply) -> Result<Progress<()>, VolumeFault>,
+    ) -> Result<(), Failure> {
+        let mut tries = Tries::begin();
+        while let Some(call) = next() {
+            let (reply, gave_up) = match self.ask(&call, &mut tries) {
+                Ok(reply) => (reply, None),
+                // It may have been made: the writer has to know of that.
+                Err(trouble) => (Reply::Unknown, Some(trouble)),
+            };
+            match (answer(reply), gave_up) {
+                (Ok(Progress::Done(())), _) => return Ok(()),
+                (Ok(Progress::More), None) => {}
+                (Ok(Progress::More), Some(Trouble { failure, .. })) => return Err(failure),
+                (Err(_), _) => return Err(Failure::Fenced),
+            }
+        }
+        Ok(())
+    }
+
+    /// What the writer says of itself that made record `number`.
+    pub(crate) fn writer_of(&self, number: u64) -> Option<String> {
+        let call = Call::Get {
+            key: log_key(number),
+            range: None,
+        };
+        let bytes = self.get(&call).ok()??;
+        let (record, _) = forebay_volume::Record::decode(number, &bytes).ok()?;
+        match record.body {
+            forebay_volume::Body::Open { who } => Some(who),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn missing(&self, key: &str) -> Failure {
+        say(format_args!(
+            "{}: {key} is missing; what lies there cannot be read: restore it from a copy",
+            self.name()
+        ));
+        Failure::Device(5)
+    }
+
+    fn say_damaged(&self, key: &str) {
+        say(format_args!(
+            "{}: {key} is damaged; what lies there cannot be read: restore it from a copy",
+            self.name()
+        ));
+    }
+}

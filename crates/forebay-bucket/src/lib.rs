@@ -1,0 +1,29 @@
+//! A volume in a bucket as a store: [`forebay_volume`] says what to ask, threads ask a [`Bucket`],
+//! and a cache above keeps what no commit has covered yet.
+//!
+//! Here a write ends once its pages are staged in memory, and pages of one chunk that come together
+//! become one object. A commit makes objects of the chunks that changed, many at a time, and then
+//! the record that names them; a small one is its record alone.
+//!
+//! The rule of this crate: it knows nothing of the format. What is asked and what an answer means
+//! is decided in `forebay-volume`; here are the threads, the memory, and the patience.
+
+// If nobody reads the output, they would end a serving thread with a panic.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+
+mod asker;
+mod bucket;
+mod desk;
+mod folder;
+mod jobs;
+mod opener;
+mod remote;
+mod store;
+mod upkeep;
+
+pub use bucket::{Bucket, Trouble};
+pub use folder::FolderBucket;
+pub use opener::{BucketOpener, CHUNK_BYTES, bucket_at, is_chunk_size};
+pub use remote::RemoteBucket;
+pub use store::{BucketError, BucketSettings, BucketStore};
+pub use upkeep::{Checked, VolumeInfo, check, collect, info};

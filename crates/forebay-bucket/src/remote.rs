@@ -1,0 +1,232 @@
+//! Buckets of other machines, through `object_store`.
+//!
+//! That crate wants a runtime of its own kind. It gets one thread with one, which only moves bytes;
+//! whoever asks blocks until the answer is there. So nothing of that runtime reaches the rest of
+//! the program.
+
+use crate::bucket::{Bucket, Trouble};
+use forebay_base::sync::{Mutex, lock};
+use forebay_rt::block_on;
+use forebay_rt::thread::{Joiner, spawn};
+use forebay_rt::wait::Slot;
+use forebay_store::Failure;
+use forebay_volume::{Call, Reply};
+use futures_util::TryStreamExt;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::path::Path;
+use object_store::{
+    Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, RetryConfig,
+};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+/// A folder of a bucket at a server.
+pub struct RemoteBucket {
+    store: Arc<dyn ObjectStore>,
+    prefix: Path,
+    handle: Handle,
+    /// Ends the thread when it is dropped.
+    ending: Mutex<Option<oneshot::Sender<()>>>,
+    joiner: Option<Joiner>,
+}
+
+impl fmt::Debug for RemoteBucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteBucket")
+            .field("store", &self.store)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RemoteBucket {
+    /// The folder `prefix` of `bucket` at the S3 server that the environment names, as other tools
+    /// of S3 have it: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT`,
+    /// `AWS_ALLOW_HTTP`. `options` come after that, by the names of `object_store`.
+    ///
+    /// ```
+    /// let options = [("aws_region", "eu-north-1")];
+    /// let bucket = forebay_bucket::RemoteBucket::s3("backups", "vm1", &options)?;
+    /// drop(bucket);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What of the environment makes no sense, or what the system says.
+    pub fn s3(bucket: &str, prefix: &str, options: &[(&str, &str)]) -> io::Result<RemoteBucket> {
+        // Another part of the program may have installed it, or another one: both can be used.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        // Tries are counted and repeated by whoever asks, who knows what may be done twice.
+        let once = RetryConfig {
+            max_retries: 0,
+            ..RetryConfig::default()
+        };
+        let mut builder = AmazonS3Builder::from_env();
+        for (key, value) in options {
+            let key: AmazonS3ConfigKey = key.parse().map_err(|error| invalid(&error))?;
+            builder = builder.with_config(key, *value);
+        }
+        let built = builder.with_bucket_name(bucket).with_retry(once).build();
+        let store = built.map_err(|error| invalid(&error))?;
+        RemoteBucket::new(Arc::new(store), prefix)
+    }
+
+    fn new(store: Arc<dyn ObjectStore>, prefix: &str) -> io::Result<RemoteBucket> {
+        let prefix = Path::parse(prefix).map_err(|error| invalid(&error))?;
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (ending, asked) = oneshot::channel();
+        let joiner = spawn("forebay-remote", move || {
+            // A sender that is dropped asks for the end too.
+            let _ = runtime.block_on(asked);
+        })?;
+        Ok(RemoteBucket {
+            store,
+            prefix,
+            handle,
+            ending: Mutex::new(Some(ending)),
+            joiner: Some(joiner),
+        })
+    }
+
+    fn path_of(&self, key: &str) -> Path {
+        Path::from(format!("{}/{key}", self.prefix))
+    }
+
+    /// Runs `future` on the thread and waits for it.
+    fn wait<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
+        let slot = Arc::new(Slot::new());
+        let answer = slot.clone();
+        let task = self.handle.spawn(async move { answer.set(future.await) });
+        // It runs on by itself.
+        drop(task);
+        block_on(slot.take())
+    }
+}
+
+impl Drop for RemoteBucket {
+    fn drop(&mut self) {
+        drop(lock(&self.ending).take());
+        if let Some(joiner) = self.joiner.take() {
+            joiner.join();
+        }
+    }
+}
+
+impl Bucket for RemoteBucket {
+    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+        let store = self.store.clone();
+        let answered = match call {
+            Call::Make { key, bytes } => {
+                let (path, bytes) = (self.path_of(key), bytes.clone());
+                let options = PutOptions::from(PutMode::Create);
+                self.wait(async move { store.put_opts(&path, bytes.into(), options).await })
+                    .map(|_| Reply::Done)
+            }
+            Call::Get { key, range } => {
+                let path = self.path_of(key);
+                let options = GetOptions {
+                    range: range.clone().map(GetRange::Bounded),
+                    ..GetOptions::default()
+                };
+                let got = async move { store.get_opts(&path, options).await?.bytes().await };
+                self.wait(got).map(|bytes| Reply::Bytes(bytes.into()))
+            }
+            Call::List { prefix } => self.list(prefix),
+            Call::Remove { key } => {
+                let path = self.path_of(key);
+                self.wait(async move { store.delete(&path).await })
+                    .map(|()| Reply::Done)
+            }
+        };
+        match answered {
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. })
+                if matches!(call, Call::Make { .. }) =>
+            {
+                Ok(Reply::Exists)
+            }
+            // The object is shorter than it was: it has none of these bytes.
+            Err(error) if is_past_the_end(call, &error) => Ok(Reply::Bytes(Vec::new())),
+            Err(Error::NotFound { .. }) if !is_bucket_missing(&answered) => Ok(Reply::Missing),
+            Err(error) => Err(trouble_of(&error)),
+            Ok(reply) => Ok(reply),
+        }
+    }
+}
+
+impl RemoteBucket {
+    fn list(&self, prefix: &str) -> Result<Reply, Error> {
+        let (store, above) = (self.store.clone(), format!("{}/", self.prefix));
+        let path = self.path_of(prefix.trim_end_matches('/'));
+        let listed = async move {
+            let key_of = |path: &Path| path.as_ref().strip_prefix(&above).map(str::to_owned);
+            store
+                .list(Some(&path))
+                .try_filter_map(|meta| {
+                    let key = key_of(&meta.location).map(|key| (key, meta.size));
+                    std::future::ready(Ok(key))
+                })
+                .try_collect()
+                .await
+        };
+        self.wait(listed).map(Reply::Keys)
+    }
+}
+
+/// Whether the answer is that of a server that has no such bucket, rather than no such object.
+fn is_bucket_missing<T>(answered: &Result<T, Error>) -> bool {
+    answered
+        .as_ref()
+        .is_err_and(|error| chain(error).contains("NoSuchBucket"))
+}
+
+/// Whether a range was asked for that begins past the end of its object.
+fn is_past_the_end(call: &Call, error: &Error) -> bool {
+    let signs = [
+        "416 Range Not Satisfiable",
+        "InvalidRange",
+        "Wanted range starting at",
+    ];
+    let text = chain(error);
+    matches!(call, Call::Get { range: Some(_), .. }) && signs.iter().any(|sign| text.contains(sign))
+}
+
+fn invalid(error: &(dyn std::error::Error + 'static)) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, chain(error))
+}
+
+/// The texts of an error and of what caused it, each once.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// The trouble for an error, in one line.
+fn trouble_of(error: &Error) -> Trouble {
+    let text = chain(error);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match error {
+        _ if text.contains("NoSuchBucket") => {
+            Trouble::lasting("there is no such bucket; make it first", Failure::Gone)
+        }
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => Trouble::lasting(
+            format!("the server refuses these keys: {text}"),
+            Failure::Device(13),
+        ),
+        Error::NotSupported { .. } | Error::NotImplemented { .. } | Error::InvalidPath { .. } => {
+            Trouble::lasting(text, Failure::Unsupported)
+        }
+        _ => Trouble::passing(text),
+    }
+}

@@ -1,0 +1,360 @@
+//! A volume in a bucket as a store with one object.
+
+use crate::asker::{Asker, Tries};
+use crate::bucket::{Bucket, Trouble};
+use crate::desk::{Desk, Ended, Limits, zero_tail};
+use crate::jobs::{Job, ReadEnd};
+use forebay_base::Span;
+use forebay_base::sync::{Mutex, lock};
+use forebay_rt::thread::SMALL_STACK_BYTES;
+use forebay_rt::wait::{Slot, WaitQueue};
+use forebay_rt::{block_on, say};
+use forebay_store::{Crew, Durability, Extent, Failure, Geometry, Io, ObjectId, Store};
+use forebay_volume::{
+    Access, Manifest, Opened, Opening, PAGE_BYTES, Progress, VolumeFault, Writer,
+};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// The most pages of one request.
+const IO_PAGES_LIMIT: u64 = 256;
+const UPLOADS_LIMIT: u64 = 16;
+/// Threads for reads, beside one for each upload and one for a record.
+const READERS: usize = 8;
+/// Chunks in memory for each upload: as it was found, put together, and on its way.
+const UPLOAD_CHUNKS: u64 = 3;
+/// Chunks that are staged at least: half of them are uploaded while the others fill.
+const LEAST_STAGED_CHUNKS: u64 = 4;
+
+/// How a store of a volume behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BucketSettings {
+    /// Memory for pages on their way to the bucket, for uploads, and for stacks of threads.
+    pub memory_bytes: u64,
+    /// A request is repeated for this long, if the bucket does not answer. Then it fails with
+    /// [`Failure::NoAnswer`], and the caller may ask again.
+    pub answer_timeout: Span,
+}
+
+impl Default for BucketSettings {
+    fn default() -> BucketSettings {
+        BucketSettings {
+            memory_bytes: 64 << 20,
+            answer_timeout: Span::from_secs(30),
+        }
+    }
+}
+
+/// Why a volume in a bucket cannot be opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BucketError {
+    /// The volume is not there, is damaged, or belongs to somebody else.
+    #[error(transparent)]
+    Volume(#[from] VolumeFault),
+    /// The bucket does not answer, or refuses.
+    #[error(transparent)]
+    Bucket(#[from] Trouble),
+    /// The volume's chunks are too large for the memory.
+    #[error(
+        "its chunks of {chunk_bytes} bytes need {needed_bytes} bytes of memory for uploads, and \
+         there are {memory_bytes}; give more memory"
+    )]
+    Memory {
+        /// Bytes of a chunk.
+        chunk_bytes: u32,
+        /// The least that is enough.
+        needed_bytes: u64,
+        /// What there is.
+        memory_bytes: u64,
+    },
+    /// The system refused threads.
+    #[error("a thread cannot be started: {0}")]
+    System(#[from] io::Error),
+}
+
+/// A volume in a bucket that is open.
+///
+/// A write ends when its pages are staged in memory, so that the store is
+/// [`Durability::Unstable`]: a cache keeps what it wrote until a commit. A commit ends when its
+/// record is in the bucket. Once another writer has taken the volume over, every write and commit
+/// ends with [`Failure::Fenced`].
+///
+/// ```
+/// use forebay::{Cache, Settings};
+/// use forebay_bucket::{BucketSettings, BucketStore, FolderBucket};
+/// use forebay_volume::{Access, Manifest, Writing};
+/// use std::sync::Arc;
+///
+/// # let folder = tempfile::tempdir()?;
+/// let bucket = Arc::new(FolderBucket::open(&folder.path().join("volume"), true)?);
+/// let access = Access::Write(Writing {
+///     writer: forebay_rt::fresh_number()?,
+///     who: "host a".into(),
+///     create: Some(Manifest::new(forebay_rt::fresh_number()?, 1 << 30, 1 << 20)?),
+///     take_over: false,
+/// });
+/// let store = BucketStore::open(bucket, "my volume", access, BucketSettings::default())?;
+/// let length_bytes = store.manifest().length_bytes;
+/// let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+/// let attached = cache.attach(store.clone())?;
+/// let file = cache.open(&attached, BucketStore::OBJECT, length_bytes)?.blocking();
+/// file.write_at(b"far away", 4096)?;
+/// file.sync()?;
+/// # drop((file, attached, cache));
+/// assert!(store.close());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct BucketStore {
+    core: Arc<Core>,
+    crew: Crew,
+    manifest: Manifest,
+    limits: Limits,
+}
+
+/// What its threads share.
+struct Core {
+    desk: Mutex<Desk>,
+    arrivals: WaitQueue,
+    asker: Asker,
+}
+
+impl fmt::Debug for BucketStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BucketStore")
+            .field("manifest", &self.manifest)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl BucketStore {
+    /// The number of the volume as an object.
+    pub const OBJECT: ObjectId = ObjectId(0);
+
+    /// Opens the volume in `bucket` with `access`. People call it `name`.
+    ///
+    /// # Errors
+    /// [`BucketError`].
+    pub fn open(
+        bucket: Arc<dyn Bucket>,
+        name: &str,
+        access: Access,
+        settings: BucketSettings,
+    ) -> Result<Arc<BucketStore>, BucketError> {
+        let is_read_only = access == Access::Read;
+        let asker = Asker::new(bucket, name.to_owned(), settings.answer_timeout);
+        let opened = asker.open(access)?;
+        asker.speak();
+        let manifest = opened.manifest;
+        let writer = Writer::new(opened);
+        let limits = match limits(&manifest, settings.memory_bytes) {
+            Ok(limits) => limits,
+            Err(error) => {
+                if !is_read_only {
+                    asker.leave(writer);
+                }
+                return Err(error);
+            }
+        };
+        let core = Arc::new(Core {
+            desk: Mutex::new(Desk::new(writer, limits, is_read_only)),
+            arrivals: WaitQueue::new(),
+            asker,
+        });
+        let mut crew = Crew::default();
+        for _ in 0..=limits.uploads + READERS {
+            let core = core.clone();
+            crew.start("forebay-bucket", move || core.work())?;
+        }
+        Ok(Arc::new(BucketStore {
+            core,
+            crew,
+            manifest,
+            limits,
+        }))
+    }
+
+    /// What never changes of the volume.
+    pub fn manifest(&self) -> Manifest {
+        self.manifest
+    }
+
+    /// Whether another writer has taken the volume over.
+    pub fn is_fenced(&self) -> bool {
+        lock(&self.core.desk).is_fenced()
+    }
+
+    /// Leaves the volume to others, once everything is committed. False if that is not so, or if
+    /// the bucket does not take it: then the next writer has to take the volume over.
+    pub fn close(&self) -> bool {
+        let closing = Arc::new(Slot::new());
+        lock(&self.core.desk).close(closing.clone());
+        self.core.arrivals.wake_one();
+        block_on(closing.take())
+    }
+
+    /// The run from byte `offset_bytes` to at most `end_bytes`.
+    pub(crate) fn extent_at(&self, offset_bytes: u64, end_bytes: u64) -> Extent {
+        lock(&self.core.desk).extent_at(offset_bytes, end_bytes)
+    }
+}
+
+/// What fits into `memory_bytes`.
+fn limits(manifest: &Manifest, memory_bytes: u64) -> Result<Limits, BucketError> {
+    let chunk_bytes = u64::from(manifest.chunk_bytes);
+    let stack_bytes = SMALL_STACK_BYTES as u64;
+    let upload_bytes = UPLOAD_CHUNKS * chunk_bytes + stack_bytes;
+    let crew_bytes = (READERS as u64 + 1) * stack_bytes;
+    let needed_bytes = LEAST_STAGED_CHUNKS * chunk_bytes + upload_bytes + crew_bytes;
+    if memory_bytes < needed_bytes {
+        return Err(BucketError::Memory {
+            chunk_bytes: manifest.chunk_bytes,
+            needed_bytes,
+            memory_bytes,
+        });
+    }
+    let rest = memory_bytes - needed_bytes;
+    let uploads = (rest / 2 / upload_bytes).min(UPLOADS_LIMIT - 1);
+    let staged_bytes = LEAST_STAGED_CHUNKS * chunk_bytes + rest - uploads * upload_bytes;
+    Ok(Limits {
+        staged_pages: (staged_bytes / PAGE_BYTES) as usize,
+        uploads: 1 + uploads as usize,
+    })
+}
+
+impl Asker {
+    /// Opens the volume.
+    pub(crate) fn open(&self, access: Access) -> Result<Opened, BucketError> {
+        let mut opening = Opening::new(access);
+        let mut tries = Tries::begin();
+        loop {
+            let reply = self.ask(&opening.next(), &mut tries)?;
+            if let Progress::Done(opened) = opening.answer(reply)? {
+                return Ok(opened);
+            }
+        }
+    }
+
+    /// Leaves a volume to others that was opened and cannot be used after all.
+    fn leave(&self, mut writer: Writer) {
+        writer.close();
+        let writer = Mutex::new(writer);
+        // If that fails too, the next writer has to take it over.
+        let _ = self.record(|| lock(&writer).next(), |reply| lock(&writer).answer(reply));
+    }
+}
+
+impl Core {
+    /// The life of a thread.
+    fn work(&self) {
+        while let Some(job) = block_on(self.next_job()) {
+            // Perhaps there are more.
+            self.arrivals.wake_one();
+            self.carry_out(job);
+        }
+    }
+
+    async fn next_job(&self) -> Option<Job> {
+        loop {
+            let arrival = self.arrivals.listen();
+            let mut ended = Ended::default();
+            let (job, is_stopped) = {
+                let mut desk = lock(&self.desk);
+                (desk.next_job(&mut ended), desk.is_stopped())
+            };
+            ended.finish();
+            if job.is_some() || is_stopped {
+                return job;
+            }
+            arrival.await;
+        }
+    }
+
+    fn carry_out(&self, job: Job) {
+        let mut ended = Ended::default();
+        match job {
+            Job::Read(job) => match self.asker.read(job) {
+                ReadEnd::Done(mut io) => {
+                    zero_tail(&mut io);
+                    ended.push(io, Ok(()));
+                }
+                ReadEnd::Failed(io, failure) => ended.push(io, Err(failure)),
+                ReadEnd::Missing(job, key) => {
+                    let again = lock(&self.desk).read_again(*job, &mut ended);
+                    if let Err(io) = again {
+                        ended.push(io, Err(self.asker.missing(&key)));
+                    }
+                }
+            },
+            Job::Upload(mut job) => {
+                let result = self.asker.upload(&mut job);
+                lock(&self.desk).uploaded(&job, result, &mut ended);
+            }
+            Job::Record => {
+                let next = || lock(&self.desk).next_call();
+                let answer = |reply| lock(&self.desk).answer(reply);
+                let result = self.asker.record(next, answer);
+                if result == Err(Failure::Fenced) {
+                    self.say_fenced();
+                }
+                lock(&self.desk).recorded(result, &mut ended);
+            }
+            Job::Map(mut append) => {
+                // A map that could not be made is made some records later.
+                let _ = self.asker.append(&mut append);
+                lock(&self.desk).mapped();
+            }
+        }
+        ended.finish();
+    }
+
+    fn say_fenced(&self) {
+        let number = lock(&self.desk).last_number();
+        let who = self.asker.writer_of(number);
+        say(format_args!(
+            "{}: {} has taken the volume over; nothing is written to it any more, and what was \
+             not flushed before is not there: stop this server",
+            self.asker.name(),
+            who.as_deref().unwrap_or("another writer"),
+        ));
+    }
+}
+
+impl Store for BucketStore {
+    fn geometry(&self) -> Geometry {
+        let chunk_pages = self.manifest.chunk_pages();
+        Geometry {
+            block_bytes: PAGE_BYTES as u32,
+            max_io_pages: chunk_pages.min(IO_PAGES_LIMIT) as u32,
+            write_unit_pages: chunk_pages as u32,
+            queue_depth: 4 * self.limits.uploads as u32,
+            durability: Durability::Unstable,
+            stable_pages: true,
+        }
+    }
+
+    fn submit(&self, io: Io) {
+        if io.request().object != BucketStore::OBJECT {
+            return io.fail(Failure::Gone);
+        }
+        if io.pages().len() > self.geometry().max_io_pages as usize {
+            return io.fail(Failure::OutOfRange);
+        }
+        let mut ended = Ended::default();
+        lock(&self.core.desk).submit(io, &mut ended);
+        self.core.arrivals.wake_one();
+        ended.finish();
+    }
+}
+
+impl Drop for BucketStore {
+    fn drop(&mut self) {
+        lock(&self.core.desk).stop();
+        self.core.asker.stop();
+        self.core.arrivals.wake_all();
+        self.crew.join();
+    }
+}

@@ -1,0 +1,398 @@
+//! The store over a folder: the contract of stores, the shape of what is in the bucket, faults.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../forebay-store/tests/support/mod.rs"]
+mod support;
+
+use forebay::{Cache, Settings};
+use forebay_base::sync::{Mutex, lock};
+use forebay_base::{PAGE_BYTES, Prng, Span};
+use forebay_bucket::{Bucket, BucketSettings, BucketStore, FolderBucket, Trouble};
+use forebay_rt::fresh_number;
+use forebay_store::{Failure, IoKind, ObjectId, Store};
+use forebay_volume::{Access, Call, DATA_PREFIX, LOG_PREFIX, Manifest, Reply, Writing};
+use std::sync::Arc;
+use support::Driver;
+
+const PAGE: u64 = PAGE_BYTES as u64;
+const MIB: u64 = 1 << 20;
+const CHUNK: u64 = 64 << 10;
+const OBJECT: ObjectId = BucketStore::OBJECT;
+
+fn pattern(salt: u64, length: usize) -> Vec<u8> {
+    let mut prng = Prng::from_seed(salt);
+    (0..length).map(|_| prng.next_u64() as u8).collect()
+}
+
+/// Writes of a volume of 8 MiB in chunks of 64 KiB.
+fn writing(take_over: bool) -> Access {
+    Access::Write(Writing {
+        writer: fresh_number().unwrap(),
+        who: "host test".into(),
+        create: Some(Manifest::new(7, 8 * MIB, CHUNK as u32).unwrap()),
+        take_over,
+    })
+}
+
+/// A bucket whose answers can be spoilt: what is set is asked before each call, and after it.
+#[derive(Default)]
+struct Faults {
+    spoil: Mutex<Option<Box<Spoil>>>,
+}
+
+/// From a call to trouble, and whether it is carried out all the same.
+type Spoil = dyn FnMut(&Call) -> Option<(Trouble, bool)> + Send;
+
+struct Faulty {
+    inner: Arc<dyn Bucket>,
+    faults: Arc<Faults>,
+}
+
+impl Bucket for Faulty {
+    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+        let spoilt = lock(&self.faults.spoil)
+            .as_mut()
+            .and_then(|spoil| spoil(call));
+        match spoilt {
+            Some((trouble, false)) => Err(trouble),
+            Some((trouble, true)) => self.inner.ask(call).and(Err(trouble)),
+            None => self.inner.ask(call),
+        }
+    }
+}
+
+struct Bench {
+    folder: tempfile::TempDir,
+    faults: Arc<Faults>,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        Bench {
+            folder: tempfile::tempdir().expect("there is room"),
+            faults: Arc::default(),
+        }
+    }
+
+    fn bucket(&self) -> Arc<FolderBucket> {
+        Arc::new(FolderBucket::open(&self.folder.path().join("v"), true).unwrap())
+    }
+
+    fn open(&self, take_over: bool) -> Arc<BucketStore> {
+        let bucket = Arc::new(Faulty {
+            inner: self.bucket(),
+            faults: self.faults.clone(),
+        });
+        let settings = BucketSettings {
+            memory_bytes: 8 << 20,
+            answer_timeout: Span::from_millis(200),
+        };
+        BucketStore::open(bucket, "v", writing(take_over), settings).expect("it opens")
+    }
+
+    fn spoil(&self, spoil: impl FnMut(&Call) -> Option<(Trouble, bool)> + Send + 'static) {
+        *lock(&self.faults.spoil) = Some(Box::new(spoil));
+    }
+
+    fn heal(&self) {
+        *lock(&self.faults.spoil) = None;
+    }
+
+    fn keys(&self, prefix: &'static str) -> Vec<String> {
+        match self.bucket().ask(&Call::List { prefix }).unwrap() {
+            Reply::Keys(keys) => keys.into_iter().map(|(key, _)| key).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn driver(store: &Arc<BucketStore>) -> Driver {
+    Driver::new(store.clone(), 4_096)
+}
+
+fn commit(driver: &Driver) -> Result<(), Failure> {
+    driver.order(IoKind::Commit, OBJECT, 0, 0)
+}
+
+#[test]
+fn the_contract_of_stores_holds() {
+    let bench = Bench::new();
+    let store = bench.open(false);
+    let driver = driver(&store);
+    for (salt, offset, length) in [(1, 0, 4096), (2, 8192, 65_536), (3, 40_960, 49_152)] {
+        let bytes = pattern(salt, length);
+        driver.write(OBJECT, offset, &bytes).expect("it is written");
+        assert!(driver.read(OBJECT, offset, length as u64) == bytes);
+    }
+    assert_eq!(commit(&driver), Ok(()));
+    let expected = [pattern(1, 4096), vec![0; 4096], pattern(2, 65_536)].concat();
+    let expected = [&expected[..40_960], &pattern(3, 49_152)].concat();
+    assert!(driver.read(OBJECT, 0, 65_536) == expected[..65_536]);
+    let tail = driver.read(OBJECT, 0, PAGE + 100);
+    assert!(tail[4196..].iter().all(|&byte| byte == 0), "not asked for");
+    for offset in [8 * MIB - PAGE, 9 * MIB] {
+        let end = driver.read(OBJECT, offset, 4 * PAGE);
+        assert!(end.iter().all(|&byte| byte == 0), "past the end");
+    }
+    for (offset, result) in [
+        (8 * MIB - PAGE, Err(Failure::OutOfRange)),
+        (u64::MAX - PAGE + 1, Err(Failure::OutOfRange)),
+        (8 * MIB - 2 * PAGE, Ok(())),
+    ] {
+        assert_eq!(driver.write(OBJECT, offset, &pattern(4, 8192)), result);
+    }
+    let most = u64::from(store.geometry().max_io_pages);
+    let refused = driver.try_read(OBJECT, 0, (most + 1) * PAGE);
+    assert_eq!(refused, Err(Failure::OutOfRange));
+    assert_eq!(driver.order(IoKind::SetLength, OBJECT, 8 * MIB, 0), Ok(()));
+    let cut = driver.order(IoKind::SetLength, OBJECT, MIB, 0);
+    assert_eq!(cut, Err(Failure::Unsupported));
+    let other = driver.order(IoKind::Commit, ObjectId(1), 0, 0);
+    assert_eq!(other, Err(Failure::Gone));
+    for kind in [IoKind::Read, IoKind::Write, IoKind::Discard] {
+        assert_eq!(driver.order(kind, OBJECT, 0, 0), Ok(()), "nothing to do");
+    }
+}
+
+#[test]
+fn a_discarded_range_is_zeros_and_the_rest_stays() {
+    let bench = Bench::new();
+    let store = bench.open(false);
+    let driver = driver(&store);
+    let mut bytes = pattern(1, MIB as usize);
+    for at in (0..MIB).step_by(CHUNK as usize) {
+        let piece = &bytes[at as usize..(at + CHUNK) as usize];
+        driver.write(OBJECT, at, piece).expect("it is written");
+    }
+    for (start, length) in [(0, 4096), (12_288, 200_704), (MIB - CHUNK, CHUNK)] {
+        assert_eq!(commit(&driver), Ok(()));
+        let done = driver.order(IoKind::Discard, OBJECT, start, length);
+        assert_eq!(done, Ok(()));
+        bytes[start as usize..(start + length) as usize].fill(0);
+        for at in (0..MIB).step_by(CHUNK as usize) {
+            let expected = &bytes[at as usize..(at + CHUNK) as usize];
+            assert!(driver.read(OBJECT, at, CHUNK) == expected, "{start} {at}");
+        }
+    }
+    let past = driver.order(
+        IoKind::Discard,
+        OBJECT,
+        4 * MIB,
+        u64::MAX - 4 * MIB + 1 - PAGE,
+    );
+    assert_eq!(past, Ok(()));
+    assert_eq!(commit(&driver), Ok(()));
+    drop(driver);
+    assert!(store.close());
+}
+
+#[test]
+fn a_small_commit_is_one_object_and_a_stream_makes_one_for_each_chunk() {
+    let bench = Bench::new();
+    let store = bench.open(false);
+    let driver = driver(&store);
+    driver.write(OBJECT, 0, &pattern(1, 4096)).unwrap();
+    assert_eq!(commit(&driver), Ok(()));
+    assert_eq!(commit(&driver), Ok(()), "nothing has changed");
+    assert_eq!(bench.keys(LOG_PREFIX).len(), 2, "opening and commit");
+    assert_eq!(bench.keys(DATA_PREFIX).len(), 0);
+    let stream = pattern(2, 4 * MIB as usize);
+    for at in (0..4 * MIB).step_by(CHUNK as usize) {
+        let piece = &stream[at as usize..(at + CHUNK) as usize];
+        driver.write(OBJECT, at, piece).unwrap();
+    }
+    assert_eq!(commit(&driver), Ok(()));
+    assert_eq!(bench.keys(LOG_PREFIX).len(), 3);
+    assert_eq!(bench.keys(DATA_PREFIX).len(), 64);
+    assert!(store.close());
+    let again = bench.open(false);
+    let driver = Driver::new(again, 64);
+    for at in (0..4 * MIB).step_by(CHUNK as usize) {
+        assert!(driver.read(OBJECT, at, CHUNK) == stream[at as usize..(at + CHUNK) as usize]);
+    }
+}
+
+/// Whatever is written meanwhile, each commit that ends well is there: invariants BS1, BS2 and BS3.
+#[test]
+fn a_flush_is_in_the_bucket_whatever_happens_meanwhile() {
+    const SLOTS: u64 = 128;
+    let bench = Bench::new();
+    let store = bench.open(false);
+    let mut driver = driver(&store);
+    let mut prng = Prng::from_seed(11);
+    let mut expected = vec![0_u8; (SLOTS * 4 * PAGE) as usize];
+    for round in 0..40 {
+        if round % 4 == 1 {
+            // A third of all answers is lost, half of them after the act.
+            let mut chance = Prng::from_seed(round);
+            bench.spoil(move |_| {
+                let is_spoilt = chance.chance(1, 3);
+                is_spoilt.then(|| (Trouble::passing("lost"), chance.chance(1, 2)))
+            });
+        }
+        let mut tokens = Vec::new();
+        for _ in 0..prng.below(40) {
+            let (slot, length) = (prng.below(SLOTS), 1 + prng.below(4));
+            let at = slot * 4 * PAGE;
+            let bytes = pattern(prng.next_u64(), (length * PAGE) as usize);
+            // One write of a page at a time, as a cache does.
+            let is_new = tokens.iter().all(|(busy, _, _)| *busy != slot);
+            if is_new {
+                let token = driver.submit_write(OBJECT, at, &bytes);
+                tokens.push((slot, token, bytes));
+            }
+        }
+        for (slot, token, bytes) in tokens {
+            let at = (slot * 4 * PAGE) as usize;
+            forebay_rt::block_on(driver.finish(token)).expect("it is staged");
+            expected[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        while commit(&driver).is_err() {}
+        bench.heal();
+        if round % 8 == 7 {
+            // The process ends without a word; another one finds all of it.
+            let next = bench.open(true);
+            driver.write(OBJECT, 0, &pattern(1, 4096)).unwrap();
+            assert_eq!(commit(&driver), Err(Failure::Fenced));
+            assert_eq!(driver.write(OBJECT, 0, &[1; 4096]), Err(Failure::Fenced));
+            driver = Driver::new(next, 4_096);
+        }
+        for at in (0..expected.len()).step_by(CHUNK as usize) {
+            let read = driver.read(OBJECT, at as u64, CHUNK);
+            assert!(read == expected[at..at + CHUNK as usize], "round {round}");
+        }
+    }
+}
+
+#[test]
+fn a_commit_fails_while_the_bucket_is_away_and_nothing_is_lost() {
+    let bench = Bench::new();
+    let store = bench.open(false);
+    let driver = driver(&store);
+    let bytes = pattern(1, 2 * CHUNK as usize);
+    for at in [0, CHUNK] {
+        let piece = &bytes[at as usize..(at + CHUNK) as usize];
+        driver.write(OBJECT, at, piece).unwrap();
+    }
+    assert_eq!(commit(&driver), Ok(()));
+    driver.write(OBJECT, 0, &pattern(2, 4096)).unwrap();
+    // Carried out each time, and never answered.
+    bench.spoil(|_| Some((Trouble::passing("away"), true)));
+    assert_eq!(commit(&driver), Err(Failure::NoAnswer));
+    driver.write(OBJECT, 4096, &pattern(3, 4096)).unwrap();
+    assert_eq!(commit(&driver), Err(Failure::NoAnswer));
+    bench.spoil(|_| Some((Trouble::lasting("full", Failure::NoSpace), false)));
+    assert_eq!(commit(&driver), Err(Failure::NoSpace));
+    assert!(!store.close(), "something is not committed");
+    assert_eq!(commit(&driver), Err(Failure::NoSpace), "it goes on");
+    bench.heal();
+    assert_eq!(commit(&driver), Ok(()));
+    assert!(store.close());
+    assert_eq!(driver.write(OBJECT, 0, &bytes[..4096]), Err(Failure::Gone));
+    let next = Driver::new(bench.open(false), 64);
+    let expected = [&pattern(2, 4096), &pattern(3, 4096), &bytes[8192..]].concat();
+    for at in [0, CHUNK] {
+        assert!(next.read(OBJECT, at, CHUNK) == expected[at as usize..(at + CHUNK) as usize]);
+    }
+}
+
+#[test]
+fn writes_that_have_no_room_wait_or_fail_with_what_they_wait_for() {
+    let bench = Bench::new();
+    let store = bench.open(false);
+    let driver = driver(&store);
+    bench.spoil(|call| {
+        let is_make = matches!(call, Call::Make { .. });
+        is_make.then(|| (Trouble::lasting("full", Failure::NoSpace), false))
+    });
+    let bytes = pattern(5, CHUNK as usize);
+    let results: Vec<_> = (0..8 * MIB / CHUNK)
+        .map(|chunk| driver.write(OBJECT, chunk * CHUNK, &bytes))
+        .collect();
+    assert_eq!(results[0], Ok(()), "there is room in memory");
+    assert!(
+        results.contains(&Err(Failure::NoSpace)),
+        "not for everything"
+    );
+    bench.heal();
+    for (chunk, result) in (0..).zip(&results) {
+        if result.is_err() {
+            driver
+                .write(OBJECT, chunk * CHUNK, &bytes)
+                .expect("there is room again");
+        }
+    }
+    assert_eq!(commit(&driver), Ok(()));
+    assert_eq!(bench.keys(DATA_PREFIX).len(), 128);
+}
+
+#[test]
+fn a_missing_object_fails_its_reads_and_the_rest_is_served() {
+    let bench = Bench::new();
+    let store = bench.open(false);
+    let driver = driver(&store);
+    let bytes = pattern(6, CHUNK as usize);
+    for chunk in 0..4 {
+        driver.write(OBJECT, chunk * CHUNK, &bytes).unwrap();
+        assert_eq!(commit(&driver), Ok(()));
+    }
+    let keys = bench.keys(DATA_PREFIX);
+    let missing = keys.iter().find(|key| key.ends_with("-0000000000000001"));
+    let key = missing.expect("the second one").clone();
+    assert_eq!(bench.bucket().ask(&Call::Remove { key }), Ok(Reply::Done));
+    for chunk in [0, 2, 3] {
+        assert!(driver.read(OBJECT, chunk * CHUNK, CHUNK) == bytes);
+    }
+    let failed = driver.try_read(OBJECT, CHUNK, CHUNK);
+    assert_eq!(failed, Err(Failure::Device(5)));
+    // A write of the whole chunk makes it good again.
+    driver.write(OBJECT, CHUNK, &bytes).unwrap();
+    assert_eq!(commit(&driver), Ok(()));
+    assert!(driver.read(OBJECT, CHUNK, CHUNK) == bytes);
+}
+
+#[test]
+fn too_little_memory_is_refused_and_the_volume_left_to_others() {
+    let bench = Bench::new();
+    let little = BucketSettings {
+        memory_bytes: 1 << 20,
+        ..BucketSettings::default()
+    };
+    let refused = BucketStore::open(bench.bucket(), "v", writing(false), little);
+    let text = refused.map(drop).unwrap_err().to_string();
+    assert!(text.contains("give more memory"), "{text}");
+    assert!(bench.open(false).close());
+}
+
+#[test]
+fn a_cache_writes_back_more_than_its_memory() {
+    let bench = Bench::new();
+    let store = bench.open(false);
+    let settings = Settings {
+        memory_bytes: 4 << 20,
+        ..Settings::default()
+    };
+    let cache = Cache::new(settings).unwrap();
+    let attached = cache.attach(store.clone()).unwrap();
+    let file = cache.open(&attached, OBJECT, 8 * MIB).unwrap().blocking();
+    let mut prng = Prng::from_seed(9);
+    let mut expected = vec![0_u8; 8 * MIB as usize];
+    for round in 0..400_u64 {
+        let at = prng.below(8 * MIB - 70_000);
+        let bytes = pattern(round, 1 + prng.below(70_000) as usize);
+        file.write_at(&bytes, at).unwrap();
+        expected[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
+        if round % 50 == 49 {
+            file.sync().unwrap();
+        }
+    }
+    file.sync().unwrap();
+    drop((file, attached, cache));
+    assert!(store.close());
+    let next = Driver::new(bench.open(false), 64);
+    for at in (0..expected.len()).step_by(CHUNK as usize) {
+        let read = next.read(OBJECT, at as u64, CHUNK);
+        assert!(read == expected[at..at + CHUNK as usize], "{at}");
+    }
+}

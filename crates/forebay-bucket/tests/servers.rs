@@ -1,0 +1,197 @@
+//! Volumes at S3 servers of other projects. One that is not installed is named and left out.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../forebay-store/tests/support/mod.rs"]
+mod support;
+
+#[path = "servers/far.rs"]
+mod far;
+
+use far::Far;
+use forebay_base::{PAGE_BYTES, Prng, Span};
+use forebay_bucket::{
+    Bucket, BucketError, BucketSettings, BucketStore, RemoteBucket, check, collect, info,
+};
+use forebay_rt::fresh_number;
+use forebay_store::{Failure, IoKind};
+use forebay_volume::{Access, Call, Manifest, Reply, VolumeFault, Writing};
+use std::sync::Arc;
+use support::Driver;
+
+const CHUNK: u64 = 64 << 10;
+const MIB: u64 = 1 << 20;
+const SETTINGS: BucketSettings = BucketSettings {
+    memory_bytes: 8 << 20,
+    answer_timeout: Span::from_secs(30),
+};
+
+fn pattern(salt: u64, length: usize) -> Vec<u8> {
+    let mut prng = Prng::from_seed(salt);
+    (0..length).map(|_| prng.next_u64() as u8).collect()
+}
+
+fn writing(take_over: bool) -> Access {
+    Access::Write(Writing {
+        writer: fresh_number().unwrap(),
+        who: "host test".into(),
+        create: Some(Manifest::new(7, 8 * MIB, CHUNK as u32).unwrap()),
+        take_over,
+    })
+}
+
+fn open(far: &Far, prefix: &str, take_over: bool) -> Result<Arc<BucketStore>, BucketError> {
+    BucketStore::open(far.bucket(prefix), prefix, writing(take_over), SETTINGS)
+}
+
+fn commit(driver: &Driver) -> Result<(), Failure> {
+    driver.order(IoKind::Commit, BucketStore::OBJECT, 0, 0)
+}
+
+/// Writes chunk `chunk` as a whole, or its first page.
+fn write(driver: &Driver, salt: u64, chunk: u64, pages: usize) {
+    let bytes = pattern(salt, pages * PAGE_BYTES);
+    let written = driver.write(BucketStore::OBJECT, chunk * CHUNK, &bytes);
+    written.expect("it is staged");
+}
+
+#[test]
+fn a_volume_outlives_its_writers() {
+    for far in Far::all() {
+        let store = open(&far, "a/volume", false).expect("it is made");
+        let first = Driver::new(store, 64);
+        for chunk in 0..8 {
+            write(&first, chunk, chunk, 16);
+        }
+        assert_eq!(commit(&first), Ok(()), "{}", far.name);
+        write(&first, 100, 0, 1);
+        assert_eq!(commit(&first), Ok(()), "{}", far.name);
+        let refused = open(&far, "a/volume", false).map(drop).unwrap_err();
+        let who = "host test".to_owned();
+        let in_use = VolumeFault::InUse { who };
+        assert!(
+            matches!(&refused, BucketError::Volume(fault) if *fault == in_use),
+            "{}: {refused}",
+            far.name
+        );
+
+        let second = Driver::new(open(&far, "a/volume", true).expect("it is taken over"), 64);
+        write(&first, 101, 1, 1);
+        assert_eq!(commit(&first), Err(Failure::Fenced), "{}", far.name);
+        for chunk in 0..8 {
+            let mut expected = pattern(chunk, CHUNK as usize);
+            if chunk == 0 {
+                expected[..PAGE_BYTES].copy_from_slice(&pattern(100, PAGE_BYTES));
+            }
+            let read = second.read(BucketStore::OBJECT, chunk * CHUNK, CHUNK);
+            assert!(read == expected, "{}: chunk {chunk}", far.name);
+        }
+        write(&second, 102, 3, 16);
+        assert_eq!(commit(&second), Ok(()));
+
+        let known = info(far.bucket("a/volume")).unwrap();
+        assert_eq!((known.map.epoch(), known.map.chunks().count()), (2, 8));
+        let collected = collect(far.bucket("a/volume")).unwrap();
+        assert!(collected.objects > 0, "{}", far.name);
+        let checked = check(far.bucket("a/volume")).unwrap();
+        assert_eq!((checked.chunks, checked.pages), (8, 1), "{}", far.name);
+        assert_eq!(checked.faults, [""; 0], "{}", far.name);
+
+        // An object that was cut fails its reads, and not those of others.
+        let cut = known.map.chunk(5).expect("it was written").name.to_string();
+        let bucket = far.bucket("a/volume");
+        assert_eq!(
+            bucket.ask(&Call::Remove { key: cut.clone() }),
+            Ok(Reply::Done)
+        );
+        let bytes = pattern(5, PAGE_BYTES);
+        let made = bucket.ask(&Call::Make {
+            key: cut.clone(),
+            bytes,
+        });
+        assert_eq!(made, Ok(Reply::Done));
+        for (offset, length) in [(0, CHUNK), (2 * PAGE_BYTES as u64, PAGE_BYTES as u64)] {
+            let read = second.try_read(BucketStore::OBJECT, 5 * CHUNK + offset, length);
+            assert_eq!(read, Err(Failure::Device(5)), "{}", far.name);
+        }
+        let read = second.read(BucketStore::OBJECT, 6 * CHUNK, CHUNK);
+        assert!(read == pattern(6, CHUNK as usize), "{}", far.name);
+        let checked = check(far.bucket("a/volume")).unwrap();
+        assert!(checked.faults[0].contains(&cut), "{:?}", checked.faults);
+        assert_eq!((checked.chunks, checked.faults.len()), (7, 1));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_bucket_is_said_by_name() {
+    for far in Far::all() {
+        let other = Arc::new(far.bucket_called("nobody-made-this", "volume"));
+        let refused = BucketStore::open(other, "volume", writing(false), SETTINGS);
+        let text = refused.map(drop).unwrap_err().to_string();
+        assert!(text.contains("no such bucket"), "{}: {text}", far.name);
+        let read = Access::Read;
+        let refused = BucketStore::open(far.bucket("empty"), "empty", read, SETTINGS);
+        let text = refused.map(drop).unwrap_err().to_string();
+        assert!(text.contains("there is no volume"), "{}: {text}", far.name);
+    }
+    // Nobody listens there.
+    let options = [
+        ("aws_endpoint", "http://127.0.0.1:1"),
+        ("aws_allow_http", "true"),
+        ("aws_access_key_id", "k"),
+        ("aws_secret_access_key", "s"),
+    ];
+    let bucket = Arc::new(RemoteBucket::s3("b", "v", &options).unwrap());
+    let hasty = BucketSettings {
+        answer_timeout: Span::from_millis(100),
+        ..SETTINGS
+    };
+    let refused = BucketStore::open(bucket, "v", Access::Read, hasty);
+    let text = refused.map(drop).unwrap_err().to_string();
+    assert!(text.contains("127.0.0.1:1"), "{text}");
+    assert!(RemoteBucket::s3("b", "v", &[("no_such_option", "1")]).is_err());
+}
+
+#[test]
+fn objects_are_made_once_whoever_asks_first() {
+    for far in Far::all() {
+        let buckets: Vec<_> = (0..8).map(|_| far.bucket("races")).collect();
+        for round in 0..5 {
+            let asked: Vec<_> = (0..8_u8)
+                .map(|maker| {
+                    let bucket = buckets[usize::from(maker)].clone();
+                    let slot = Arc::new(forebay_rt::wait::Slot::new());
+                    let answer = slot.clone();
+                    let call = Call::Make {
+                        key: format!("log/{round}"),
+                        bytes: vec![maker; 1000],
+                    };
+                    let ask = move || answer.set(bucket.ask(&call));
+                    let joiner = forebay_rt::thread::spawn("maker", ask).unwrap();
+                    (joiner, slot)
+                })
+                .collect();
+            let replies: Vec<_> = asked
+                .into_iter()
+                .map(|(joiner, slot)| {
+                    joiner.join();
+                    slot.try_take().unwrap()
+                })
+                .collect();
+            let key = format!("log/{round}");
+            let found = buckets[0].ask(&Call::Get { key, range: None });
+            let Ok(Reply::Bytes(bytes)) = found else {
+                panic!("{}: {found:?}", far.name);
+            };
+            for (maker, reply) in replies.iter().enumerate() {
+                let won = *reply == Ok(Reply::Done);
+                assert_eq!(
+                    won,
+                    bytes == vec![maker as u8; 1000],
+                    "{}: {replies:?}",
+                    far.name
+                );
+            }
+        }
+    }
+}

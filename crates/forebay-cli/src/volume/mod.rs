@@ -1,0 +1,148 @@
+//! `forebay volume`: volumes in buckets, beside serving them.
+
+use crate::error::CommandError;
+use crate::output::print;
+use clap::{Args, Subcommand};
+use forebay_base::units::show_bytes;
+use forebay_bucket::{Bucket, BucketError, Checked, VolumeInfo, bucket_at, check, collect, info};
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// The words that were typed.
+#[derive(Subcommand)]
+pub(crate) enum TypedVolume {
+    /// Show what a volume is, who writes it, and what it takes
+    Info(TypedAddress),
+    /// Read everything that a volume consists of and compare checksums
+    ///
+    /// Names each object that is missing or damaged; the exit status is then 1. A writer may go on
+    /// meanwhile.
+    Check(TypedAddress),
+    /// Remove what nobody needs any more
+    ///
+    /// Objects that were replaced, and records that are in a map, are removed. A writer may go on
+    /// meanwhile. A reader that opened the volume earlier sees it as of then, and may miss what
+    /// was removed.
+    Gc(TypedAddress),
+}
+
+#[derive(Args)]
+pub(crate) struct TypedAddress {
+    /// The volume, as s3://BUCKET/PREFIX or folder:///DIR
+    #[arg(value_name = "VOLUME")]
+    address: OsString,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Task {
+    Info,
+    Check,
+    Gc,
+}
+
+/// The arguments of `forebay volume`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VolumeArguments {
+    task: Task,
+    address: OsString,
+}
+
+impl From<TypedVolume> for VolumeArguments {
+    fn from(typed: TypedVolume) -> VolumeArguments {
+        let (task, typed) = match typed {
+            TypedVolume::Info(typed) => (Task::Info, typed),
+            TypedVolume::Check(typed) => (Task::Check, typed),
+            TypedVolume::Gc(typed) => (Task::Gc, typed),
+        };
+        let address = typed.address;
+        VolumeArguments { task, address }
+    }
+}
+
+/// Does what was asked, and prints what came of it.
+pub(crate) fn run(arguments: &VolumeArguments) -> Result<(), CommandError> {
+    let name = arguments.address.display();
+    let failed = |text: String| CommandError::Opened(format!("{name}: {text}"));
+    let bucket = bucket_at(&arguments.address, false).map_err(|error| failed(error.to_string()))?;
+    let failed = |error: BucketError| failed(error.to_string());
+    match arguments.task {
+        Task::Info => {
+            let text = show(&info(bucket).map_err(failed)?);
+            print(&format!("{name}: {text}"))
+        }
+        Task::Gc => {
+            let collected = collect(bucket).map_err(failed)?;
+            print(&format!(
+                "{name}: {} objects were removed, which frees {}\n",
+                collected.objects,
+                show_bytes(collected.bytes)
+            ))
+        }
+        Task::Check => check_all(&name.to_string(), bucket, failed),
+    }
+}
+
+fn check_all(
+    name: &str,
+    bucket: Arc<dyn Bucket>,
+    failed: impl Fn(BucketError) -> CommandError,
+) -> Result<(), CommandError> {
+    let Checked {
+        chunks,
+        pages,
+        faults,
+    } = check(bucket).map_err(failed)?;
+    for fault in &faults {
+        print(&format!("{name}: {fault}\n"))?;
+    }
+    print(&format!(
+        "{name}: {chunks} objects with chunks and {pages} pages in records are whole\n"
+    ))?;
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::Opened(format!(
+        "{name}: {} objects are missing or damaged",
+        faults.len()
+    )))
+}
+
+fn show(info: &VolumeInfo) -> String {
+    let VolumeInfo { manifest, map, .. } = info;
+    let chunk_bytes = u64::from(manifest.chunk_bytes);
+    let mut text = format!(
+        "{}, chunks of {}, {} of them used; {} objects with {}\n",
+        show_bytes(manifest.length_bytes),
+        show_bytes(chunk_bytes),
+        map.chunks().count(),
+        info.objects,
+        show_bytes(info.bytes),
+    );
+    let mut line = |line: std::fmt::Arguments<'_>| {
+        // A string takes everything.
+        let _ = writeln!(text, "{line}");
+    };
+    match (map.epoch(), map.is_open()) {
+        (0, _) => line(format_args!("nobody has written it yet")),
+        (epoch, true) => line(format_args!(
+            "open for writing by {} (epoch {epoch}, record {})",
+            map.who(),
+            map.number()
+        )),
+        (epoch, false) => line(format_args!(
+            "closed by {} (epoch {epoch}, record {})",
+            map.who(),
+            map.number()
+        )),
+    }
+    if info.unneeded.objects > 0 {
+        line(format_args!(
+            "{} in {} objects are of older states: forebay volume gc frees them",
+            show_bytes(info.unneeded.bytes),
+            info.unneeded.objects
+        ));
+    }
+    text
+}
