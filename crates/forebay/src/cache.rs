@@ -294,7 +294,7 @@ impl Cache {
 
     /// Counters, gauges and limits at this instant.
     pub fn statistics(&self) -> Statistics {
-        self.engine.statistics()
+        self.engine.statistics(false)
     }
 
     /// Who waited, for what, and who is to blame: in the time `last` before now, rounded up to
@@ -327,6 +327,21 @@ impl Cache {
     /// ```
     pub fn dirtied_rows(&self, last: Option<Span>) -> Vec<DirtiedRow> {
         self.engine.dirtied_rows(last)
+    }
+
+    /// The statistics, and the age of the oldest dirty page of each store. To find it all dirty
+    /// pages are looked through.
+    ///
+    /// ```
+    /// # use forebay::{Cache, Settings};
+    /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+    /// # let store = cache.attach(std::sync::Arc::new(forebay_store::MemoryStore::new()))?;
+    /// let statistics = cache.statistics_with_ages();
+    /// assert_eq!(statistics.backings[0].oldest_dirty, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn statistics_with_ages(&self) -> Statistics {
+        self.engine.statistics(true)
     }
 
     /// How long calls waited and stores took, counted by length.

@@ -111,6 +111,8 @@ pub struct BackingStatistics {
     /// Its promise in seconds, if it has one.
     pub drain: Option<DrainStatistics>,
     /// The age of its oldest dirty page, or of one under writeback: since it was written to first.
+    /// To find it all dirty pages are looked through, so without a limit on their age only
+    /// [`Cache::statistics_with_ages`](crate::Cache::statistics_with_ages) does.
     pub oldest_dirty: Option<Span>,
     /// How old its bytes may be that are not durable, if there is a limit.
     pub at_risk: Option<AtRiskStatistics>,
@@ -191,7 +193,7 @@ impl Statistics {
 }
 
 impl Engine {
-    pub(crate) fn statistics(&self) -> Statistics {
+    pub(crate) fn statistics(&self, with_ages: bool) -> Statistics {
         let limits = self.dirty_limits();
         let (dirty_setpoint, dirty_limit) = self.dirty_setpoint();
         let overhead_bytes = self.budget.overhead_bytes();
@@ -210,7 +212,7 @@ impl Engine {
             dirty_setpoint,
             dirty_limit,
             zones: self.zone_statistics(),
-            backings: self.backing_statistics(&limits),
+            backings: self.backing_statistics(&limits, with_ages),
             frames,
             nr_balloon_pages: spanned_pages - frames,
             pages_over: self.memory.pages_over(),
@@ -274,9 +276,14 @@ impl Engine {
         self.memory.zones.iter().map(of_zone).collect()
     }
 
-    fn backing_statistics(&self, limits: &DirtyLimits) -> Vec<BackingStatistics> {
+    fn backing_statistics(&self, limits: &DirtyLimits, with_ages: bool) -> Vec<BackingStatistics> {
         // First the ages: a store that is attached meanwhile has none.
-        let oldest = self.oldest();
+        let is_limited = self.knobs.at_risk().is_some();
+        let oldest = if with_ages || is_limited {
+            self.oldest()
+        } else {
+            Vec::new()
+        };
         let (backings, dirty) = (self.stores.all(), self.global.pages());
         let of_backing = |backing: &std::sync::Arc<crate::state::backing::Backing>| {
             let rates = *lock(&backing.rates);

@@ -171,7 +171,7 @@ impl Scene {
     }
 
     fn statistics(&self) -> AtRiskStatistics {
-        let statistics = self.bench.cache.statistics();
+        let statistics = self.bench.cache.statistics_with_ages();
         statistics.backings[1].at_risk.expect("there is a limit")
     }
 
@@ -249,7 +249,7 @@ fn without_a_limit_bytes_grow_old_and_with_it_they_are_written() {
         let running = scene.start(LIGHT);
         rt.sleep(Span::from_secs(10)).await;
         assert!(scene.witness.oldest(rt.now()) > Span::from_secs(9));
-        let statistics = scene.bench.cache.statistics();
+        let statistics = scene.bench.cache.statistics_with_ages();
         let oldest = statistics.backings[1].oldest_dirty;
         assert!(
             oldest.is_some_and(|age| age > Span::from_secs(9)),
@@ -290,7 +290,7 @@ fn bytes_that_a_store_refuses_or_does_not_answer_for_are_counted_as_late() {
             let file = opened.expect("the object opens");
             file.write_at(&[1; PAGE], 0).await.expect("it fits");
             let seen = || {
-                bench.cache.statistics().backings[1]
+                bench.cache.statistics_with_ages().backings[1]
                     .at_risk
                     .expect("a limit")
             };

@@ -16,7 +16,11 @@ const TIMES: [(Counter, &str); 2] = [
 /// The statistics and histograms of a cache, and the number of clients if the server counts them,
 /// in the exposition format of OpenMetrics 1.0. Counters carry the names of /proc/vmstat.
 pub(crate) fn of(cache: &Cache, connections: Option<usize>) -> String {
-    render(&cache.statistics(), &cache.histograms(), connections)
+    render(
+        &cache.statistics_with_ages(),
+        &cache.histograms(),
+        connections,
+    )
 }
 
 fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<usize>) -> String {
