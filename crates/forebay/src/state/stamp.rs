@@ -4,28 +4,31 @@
 //! A stamp is a count of 16 ms that begins anew after 199 days: two stamps are compared by the
 //! shorter way round, so ages of up to 99 days are right.
 
+use std::num::NonZeroU32;
+
 /// One step, milliseconds. A stamp is rounded down, so that no age is too small.
 const STEP_MS: u64 = 16;
 /// Bits of a stamp.
 pub(crate) const STAMP_BITS: u32 = 30;
 const MASK: u64 = (1 << STAMP_BITS) - 1;
 
-/// A moment.
+/// A moment. The number is one more than its bits, so that a moment that may be missing takes no
+/// more room: each file has two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp(u32);
+pub(crate) struct Stamp(NonZeroU32);
 
 impl Stamp {
     pub(crate) fn at(now_ms: u64) -> Stamp {
-        Stamp(((now_ms / STEP_MS) & MASK) as u32)
+        Stamp::of_bits(now_ms / STEP_MS)
     }
 
     /// From its bits.
     pub(crate) fn of_bits(bits: u64) -> Stamp {
-        Stamp((bits & MASK) as u32)
+        Stamp(NonZeroU32::MIN.saturating_add((bits & MASK) as u32))
     }
 
     pub(crate) fn bits(self) -> u64 {
-        u64::from(self.0)
+        u64::from(self.0.get() - 1)
     }
 
     /// Whether it is a later moment than `other`.
@@ -94,7 +97,7 @@ impl Uncommitted {
         *self = Uncommitted::default();
     }
 
-    pub(crate) fn oldest(&self) -> Option<Stamp> {
+    pub(crate) fn oldest(self) -> Option<Stamp> {
         earliest(self.since, self.under_commit)
     }
 }
