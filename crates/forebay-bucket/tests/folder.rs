@@ -4,36 +4,21 @@
 
 #[path = "../../forebay-store/tests/support/mod.rs"]
 mod support;
+mod volumes;
 
 use forebay::{Cache, Settings};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{PAGE_BYTES, Prng, Span};
 use forebay_bucket::{Bucket, BucketSettings, BucketStore, FolderBucket, Trouble};
-use forebay_rt::fresh_number;
+
 use forebay_store::{Failure, IoKind, ObjectId, Store};
-use forebay_volume::{Access, Call, DATA_PREFIX, LOG_PREFIX, Manifest, Reply, Writing};
+use forebay_volume::{Call, DATA_PREFIX, LOG_PREFIX, Reply};
 use std::sync::Arc;
 use support::Driver;
+use volumes::{CHUNK, MIB, pattern, writing};
 
 const PAGE: u64 = PAGE_BYTES as u64;
-const MIB: u64 = 1 << 20;
-const CHUNK: u64 = 64 << 10;
 const OBJECT: ObjectId = BucketStore::OBJECT;
-
-fn pattern(salt: u64, length: usize) -> Vec<u8> {
-    let mut prng = Prng::from_seed(salt);
-    (0..length).map(|_| prng.next_u64() as u8).collect()
-}
-
-/// Writes of a volume of 8 MiB in chunks of 64 KiB.
-fn writing(take_over: bool) -> Access {
-    Access::Write(Writing {
-        writer: fresh_number().unwrap(),
-        who: "host test".into(),
-        create: Some(Manifest::new(7, 8 * MIB, CHUNK as u32).unwrap()),
-        take_over,
-    })
-}
 
 /// A bucket whose answers can be spoilt: what is set is asked before each call, and after it.
 #[derive(Default)]

@@ -4,41 +4,27 @@
 
 #[path = "../../forebay-store/tests/support/mod.rs"]
 mod support;
+mod volumes;
 
 #[path = "servers/far.rs"]
 mod far;
 
 use far::Far;
-use forebay_base::{PAGE_BYTES, Prng, Span};
+use forebay_base::{PAGE_BYTES, Span};
 use forebay_bucket::{
     Bucket, BucketError, BucketSettings, BucketStore, RemoteBucket, check, collect, info,
 };
-use forebay_rt::fresh_number;
+
 use forebay_store::{Failure, IoKind};
-use forebay_volume::{Access, Call, Manifest, Reply, VolumeFault, Writing};
+use forebay_volume::{Access, Call, Reply, VolumeFault};
 use std::sync::Arc;
 use support::Driver;
+use volumes::{CHUNK, pattern, writing};
 
-const CHUNK: u64 = 64 << 10;
-const MIB: u64 = 1 << 20;
 const SETTINGS: BucketSettings = BucketSettings {
     memory_bytes: 8 << 20,
     answer_timeout: Span::from_secs(30),
 };
-
-fn pattern(salt: u64, length: usize) -> Vec<u8> {
-    let mut prng = Prng::from_seed(salt);
-    (0..length).map(|_| prng.next_u64() as u8).collect()
-}
-
-fn writing(take_over: bool) -> Access {
-    Access::Write(Writing {
-        writer: fresh_number().unwrap(),
-        who: "host test".into(),
-        create: Some(Manifest::new(7, 8 * MIB, CHUNK as u32).unwrap()),
-        take_over,
-    })
-}
 
 fn open(far: &Far, prefix: &str, take_over: bool) -> Result<Arc<BucketStore>, BucketError> {
     BucketStore::open(far.bucket(prefix), prefix, writing(take_over), SETTINGS)
