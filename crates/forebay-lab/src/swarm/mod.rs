@@ -29,6 +29,7 @@ mod kept;
 mod later;
 mod ledger;
 mod loops;
+mod machine;
 mod medium;
 mod nowhere;
 mod observer;

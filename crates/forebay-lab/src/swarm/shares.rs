@@ -6,13 +6,14 @@
 //! time nothing else may go wrong.
 
 use super::client::PAGE;
+use super::machine::{machine_of, open_cache};
 use super::nowhere::Nowhere;
 use super::verdict::{Oracle, Violation};
 use forebay::settings::PageMemory;
-use forebay::{AttachedStore, Cache, File, Parts, Settings};
+use forebay::{AttachedStore, Cache, File, Settings};
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::{Prng, Span};
-use forebay_rt::{Rt, Task, Virtual, VirtualSettings};
+use forebay_rt::{Rt, Task};
 use forebay_store::{ObjectId, Rate, RateStore};
 use std::sync::Arc;
 
@@ -60,10 +61,7 @@ pub(super) fn judge_shares(seed: u64) -> Option<Violation> {
         return None;
     }
     let crowd = Crowd::draw(&mut Prng::from_seed(seed).child("shares"));
-    let machine = Virtual::new(VirtualSettings {
-        seed,
-        ..VirtualSettings::default()
-    });
+    let machine = machine_of(seed);
     let what = machine.run(watch(machine.rt(), crowd))?;
     Some(Violation {
         oracle: Oracle::Shares,
@@ -77,11 +75,7 @@ async fn watch(rt: Rt, crowd: Crowd) -> Option<String> {
         page_memory: PageMemory::Phantom,
         ..Settings::default()
     };
-    let parts = Parts {
-        rt: rt.clone(),
-        sink: None,
-    };
-    let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+    let cache = open_cache(&rt, settings, None);
     let rate = Rate::bytes((crowd.writers + 1) * crowd.share_pages_per_s * PAGE);
     let medium = Arc::new(RateStore::new(
         rt.clone(),

@@ -6,13 +6,14 @@
 //! time are not used.
 
 use super::client::PAGE;
+use super::machine::{machine_of, open_cache};
 use super::nowhere::Nowhere;
 use super::verdict::{Oracle, Violation};
 use forebay::settings::PageMemory;
-use forebay::{AttachedStore, Cache, File, Parts, Settings, Statistics};
+use forebay::{AttachedStore, Cache, File, Settings, Statistics};
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::{Prng, Span};
-use forebay_rt::{Rt, Task, Virtual, VirtualSettings};
+use forebay_rt::{Rt, Task};
 use forebay_store::{CountStore, IoKind, ObjectId, Rate, RateStore};
 use std::sync::Arc;
 
@@ -93,10 +94,7 @@ pub(super) fn judge_work(seed: u64) -> Option<Violation> {
     let sides: Vec<Side> = (0..=chance.below(3))
         .map(|_| Side::draw(&mut chance))
         .collect();
-    let machine = Virtual::new(VirtualSettings {
-        seed,
-        ..VirtualSettings::default()
-    });
+    let machine = machine_of(seed);
     let what = machine.run(watch(machine.rt(), memory_bytes, sides))?;
     Some(Violation {
         oracle: Oracle::Work,
@@ -110,11 +108,7 @@ async fn watch(rt: Rt, memory_bytes: u64, sides: Vec<Side>) -> Option<String> {
         page_memory: PageMemory::Phantom,
         ..Settings::default()
     };
-    let parts = Parts {
-        rt: rt.clone(),
-        sink: None,
-    };
-    let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+    let cache = open_cache(&rt, settings, None);
     let stop = Arc::new(AtomicBool::new(false));
     let mut stores: Vec<Watched> = sides
         .into_iter()

@@ -3,14 +3,15 @@
 //! (docs/decisions/0064).
 
 use super::super::client::PAGE;
+use super::super::machine::{machine_of, open_cache};
 use super::super::nowhere::Nowhere;
 use super::super::verdict::{Oracle, Violation};
 use super::drain::{Drain, Seen};
 use forebay::settings::{BackingSettings, DirtyKnobs, PageMemory};
-use forebay::{Cache, File, Parts, Settings};
+use forebay::{Cache, File, Settings};
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::{Instant, Prng, Span};
-use forebay_rt::{Rt, Task, Virtual, VirtualSettings};
+use forebay_rt::{Rt, Task};
 use forebay_store::{Fault, FaultAction, FaultStore, IoKind, ObjectId, Rate, RateStore, Store};
 use std::sync::Arc;
 
@@ -96,10 +97,7 @@ pub(in super::super) fn judge_promises(seed: u64) -> Option<Violation> {
         return None;
     }
     let load = Load::draw(&mut Prng::from_seed(seed).child("promises"));
-    let machine = Virtual::new(VirtualSettings {
-        seed,
-        ..VirtualSettings::default()
-    });
+    let machine = machine_of(seed);
     let what = machine.run(play(machine.rt(), &load))?;
     Some(Violation {
         oracle: Oracle::Drain,
@@ -131,11 +129,7 @@ async fn play(rt: Rt, load: &Load) -> Option<String> {
         page_memory: PageMemory::Phantom,
         ..Settings::default()
     };
-    let parts = Parts {
-        rt: rt.clone(),
-        sink: None,
-    };
-    let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+    let cache = open_cache(&rt, settings, None);
     let stop = Arc::new(AtomicBool::new(false));
     let mut tasks = Vec::new();
     let first = cache.statistics().backings.len();

@@ -1,6 +1,7 @@
 //! The stage: a world for the oracles of the loops.
 
 use super::super::client::PAGE;
+use super::super::machine::{machine_of, open_cache};
 use super::super::nowhere::Nowhere;
 use super::super::verdict::Violation;
 use super::load::{Load, Side};
@@ -8,10 +9,10 @@ use super::probe::Probe;
 use super::refusal::Refusing;
 use super::watch::Watch;
 use forebay::settings::PageMemory;
-use forebay::{Cache, File, Parts, Settings};
+use forebay::{Cache, File, Settings};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::{Prng, Span};
-use forebay_rt::{Rt, Task, Virtual, VirtualSettings};
+use forebay_rt::{Rt, Task};
 use forebay_store::{ObjectId, Rate, RateStore};
 use std::sync::Arc;
 
@@ -27,10 +28,7 @@ pub(in super::super) fn judge_loops(seed: u64) -> Option<Violation> {
         return None;
     }
     let load = Load::draw(&mut Prng::from_seed(seed).child("loops"));
-    let machine = Virtual::new(VirtualSettings {
-        seed,
-        ..VirtualSettings::default()
-    });
+    let machine = machine_of(seed);
     let found = machine.run(play(machine.rt(), &load))?;
     let what = format!("{} ({load:?})", found.what);
     Some(Violation { what, ..found })
@@ -52,11 +50,7 @@ async fn play(rt: Rt, load: &Load) -> Option<Violation> {
         dirty_expire: load.expire,
         ..Settings::default()
     };
-    let parts = Parts {
-        rt: rt.clone(),
-        sink: Some(watch.clone()),
-    };
-    let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+    let cache = open_cache(&rt, settings, Some(watch.clone()));
     watch.look_at(&cache);
     let stop = Arc::new(AtomicBool::new(false));
     let sites: Vec<Site> = load

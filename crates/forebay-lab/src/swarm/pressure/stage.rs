@@ -1,15 +1,16 @@
 //! The stage: plays a world of short memory.
 
 use super::super::client::PAGE;
+use super::super::machine::{machine_of, open_cache};
 use super::super::nowhere::Nowhere;
 use super::super::verdict::Violation;
 use super::load::Load;
 use super::watch::{Watch, Watched};
 use forebay::settings::PageMemory;
-use forebay::{AttachedStore, Cache, File, Parts, Policy, Settings};
+use forebay::{AttachedStore, Cache, File, Policy, Settings};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::{Prng, Span};
-use forebay_rt::{Rt, Task, Virtual, VirtualSettings};
+use forebay_rt::{Rt, Task};
 use forebay_store::{ObjectId, Rate, RateStore};
 use std::sync::Arc;
 
@@ -41,10 +42,7 @@ pub(in super::super) fn judge_pressure(seed: u64) -> Option<Violation> {
     }
     let chance = Prng::from_seed(seed).child("pressure");
     let load = Load::draw(&mut chance.child("load"));
-    let machine = Virtual::new(VirtualSettings {
-        seed,
-        ..VirtualSettings::default()
-    });
+    let machine = machine_of(seed);
     let found = machine.run(play(machine.rt(), &load, &chance))?;
     let what = format!("{} ({load:?})", found.what);
     Some(Violation { what, ..found })
@@ -61,7 +59,7 @@ struct Stage {
 
 async fn play(rt: Rt, load: &Load, chance: &Prng) -> Option<Violation> {
     let watch = Arc::new(Watch::new(rt.clone(), load.nodes.len()));
-    let cache = open_cache(&rt, load, &watch);
+    let cache = cache_of(&rt, load, &watch);
     watch.look_at(&cache);
     let stage = Stage {
         rt: rt.clone(),
@@ -88,7 +86,7 @@ async fn play(rt: Rt, load: &Load, chance: &Prng) -> Option<Violation> {
     found
 }
 
-fn open_cache(rt: &Rt, load: &Load, watch: &Arc<Watch>) -> Cache {
+fn cache_of(rt: &Rt, load: &Load, watch: &Arc<Watch>) -> Cache {
     let settings = Settings {
         memory_bytes: load.memory_bytes,
         nodes: load.nodes.clone(),
@@ -101,11 +99,7 @@ fn open_cache(rt: &Rt, load: &Load, watch: &Arc<Watch>) -> Cache {
         },
         ..Settings::default()
     };
-    let parts = Parts {
-        rt: rt.clone(),
-        sink: Some(watch.clone()),
-    };
-    Cache::with_parts(settings, parts).expect("the settings are good")
+    open_cache(rt, settings, Some(watch.clone()))
 }
 
 impl Stage {

@@ -1,12 +1,13 @@
 //! Plays a scene, in the world of the runtime.
 
+use super::super::super::machine::open_cache;
 use super::super::super::nowhere::Nowhere;
 use super::guard::Guard;
 use super::measured::{CrewRates, Levels, Measured, SiteRates};
 use super::meter::{Done, Meter, Metered};
 use super::scene::{Crew, Scene, Site, Syncing};
 use super::writer::{Running, Tally, Writer};
-use forebay::{AttachedStore, Cache, Parts, Settings};
+use forebay::{AttachedStore, Cache, Settings};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::{Instant, Span};
 use forebay_rt::Rt;
@@ -28,11 +29,7 @@ pub(super) async fn play(rt: Rt, scene: &Scene) -> io::Result<Measured> {
         dirty_expire: scene.expire,
         ..Settings::default()
     };
-    let parts = Parts {
-        rt: rt.clone(),
-        sink: None,
-    };
-    let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+    let cache = open_cache(&rt, settings, None);
     let mut stage = Stage {
         rt,
         cache,

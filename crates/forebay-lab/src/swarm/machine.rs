@@ -1,0 +1,23 @@
+//! The machine of a world that is judged beside a run, and its cache.
+
+use forebay::event::EventSink;
+use forebay::{Cache, Parts, Settings};
+use forebay_rt::{Rt, Virtual, VirtualSettings};
+use std::sync::Arc;
+
+/// A machine in virtual time whose chances are those of `seed`.
+pub(super) fn machine_of(seed: u64) -> Virtual {
+    Virtual::new(VirtualSettings {
+        seed,
+        ..VirtualSettings::default()
+    })
+}
+
+/// A cache on the machine of `rt`, whose events `sink` gets.
+pub(super) fn open_cache(rt: &Rt, settings: Settings, sink: Option<Arc<dyn EventSink>>) -> Cache {
+    let parts = Parts {
+        rt: rt.clone(),
+        sink,
+    };
+    Cache::with_parts(settings, parts).expect("the settings are good")
+}
