@@ -221,6 +221,9 @@ fn a_commit_after_a_restart_asks_for_the_writes_again_once() {
     driver
         .write(OBJECT, PAGE, &[8; 4096])
         .expect("it is written");
+    // Once another request has been answered, the write counts as heard of: the client notes that
+    // only after it has reported the write's end (V2).
+    assert!(driver.read(OBJECT, PAGE, PAGE) == [8; 4096]);
     far.kill();
     far.begin();
     assert_eq!(commit(), Err(Failure::Forgotten));
