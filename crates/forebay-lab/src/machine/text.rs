@@ -109,6 +109,7 @@ impl MachineText {
             summary: self.summary.clone(),
             processors: checker.within("processors", Some(processors), 1, 1..=1024)? as usize,
             costs: *given("costs", self.costs.as_ref())?,
+            costs_percent: 100,
             tick: Span::from_millis(tick_ms),
             swappiness: checker.within("swappiness", self.swappiness.as_ref(), 60, 0..=200)?,
             dirty: self.dirty.clone().unwrap_or_default().check(checker)?,
