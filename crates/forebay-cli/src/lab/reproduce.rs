@@ -3,7 +3,7 @@
 use super::progress::{run_with_progress, threads};
 use crate::daemon::say::say;
 use crate::error::CommandError;
-use crate::output::{expect_different_files, expect_writable, print, write};
+use crate::output::{expect_different_files, expect_writable, is_standard_output, print, write};
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
@@ -35,7 +35,7 @@ pub(crate) struct TypedReproduce {
     /// processors three tenths less and more. Prints in how many each test holds
     #[arg(long, conflicts_with_all = ["seeds", "html"])]
     perturb: bool,
-    /// Write every figure and judgement to FILE as JSON
+    /// Write every figure and judgement to FILE as JSON; - is standard output, without the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write one page with tables and pictures to FILE
@@ -130,9 +130,11 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
             .expect("plain values with text keys become JSON");
         write(path, &text)?;
     }
-    print(&render(&findings))?;
-    if !arguments.full {
-        print(&format!("{}\n", shortened()))?;
+    if !is_standard_output(arguments.json_file.as_deref()) {
+        print(&render(&findings))?;
+        if !arguments.full {
+            print(&format!("{}\n", shortened()))?;
+        }
     }
     report_failed(&failed)?;
     match findings.required_unmet().as_slice() {
@@ -171,7 +173,9 @@ fn run_perturbed(arguments: &ReproduceArguments) -> Result<(), CommandError> {
             .expect("plain values with text keys become JSON");
         write(path, &text)?;
     }
-    print(&perturb::render(&rows))?;
+    if !is_standard_output(arguments.json_file.as_deref()) {
+        print(&perturb::render(&rows))?;
+    }
     report_failed(&failed)
 }
 

@@ -97,3 +97,35 @@ impl ServerSettings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slower_device_takes_longer_for_everything() {
+        let Some(DeviceSettings::Disk(disk)) = DeviceSettings::named("HDD-A") else {
+            panic!("the catalogue has a disk of this name");
+        };
+        let slow = disk.clone().at_speed(80);
+        assert_eq!(slow.rate_bytes_per_s, disk.rate_bytes_per_s * 80 / 100);
+        assert_eq!(slow.seek_fixed_us, disk.seek_fixed_us * 100 / 80);
+        assert_eq!(slow.capacity_bytes, disk.capacity_bytes);
+        assert!(slow.turn_span() > disk.turn_span());
+        assert_eq!(disk.clone().at_speed(100), disk);
+    }
+
+    #[test]
+    fn a_device_that_stands_still_or_has_no_limit_stays_so() {
+        let rated = |bytes_per_s| RatedSettings {
+            bytes_per_s,
+            ..RatedSettings::default()
+        };
+        for rate in [0, u64::MAX] {
+            let at = DeviceSettings::Rated(rated(rate)).at_speed(120);
+            assert_eq!(at, DeviceSettings::Rated(rated(rate)));
+        }
+        let faster = DeviceSettings::Rated(rated(1_000)).at_speed(120);
+        assert_eq!(faster, DeviceSettings::Rated(rated(1_200)));
+    }
+}

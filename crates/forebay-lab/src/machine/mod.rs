@@ -15,7 +15,7 @@ mod storage;
 mod text;
 
 pub use costs::CostClass;
-pub(crate) use error::explained;
+pub(crate) use error::explained_in;
 pub use error::{MachineError, SourceLine};
 pub use form::{MachineText, Size};
 pub use memory::{Memory, Node, Zone};

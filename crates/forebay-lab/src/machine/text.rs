@@ -2,7 +2,7 @@
 
 use super::Machine;
 use super::base::complete;
-use super::error::{MachineError, SourceLine, explained};
+use super::error::{MachineError, SourceLine, explained_in};
 use super::form::{
     DeviceText, DirtyText, FileSystemText, MachineText, NodeText, SwapText, ZoneText,
 };
@@ -27,7 +27,7 @@ pub(super) fn parse(text: &str) -> Result<Machine, MachineError> {
         let offset = error.span().map_or(0, |span| span.start);
         wrong(
             SourceLine::of_offset(text, offset),
-            explained(error.message()),
+            explained_in(text, offset, error.message()),
         )
     })?;
     parsed.check(text)

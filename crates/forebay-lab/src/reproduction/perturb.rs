@@ -168,10 +168,11 @@ mod tests {
         variant.of(plan).expect("the machine is possible")
     }
 
-    fn rate(plan: &Plan) -> u64 {
+    /// The speed of its first device, in percent.
+    fn speed(plan: &Plan) -> u64 {
         match &plan.machine.storage.devices[0].kind {
-            DeviceKind::Local(DeviceSettings::Disk(disk)) => disk.rate_bytes_per_s,
-            other => panic!("{other:?} is no disk"),
+            DeviceKind::Local(DeviceSettings::Stripe(stripe)) => stripe.speed_percent,
+            other => panic!("{other:?} is no stripe"),
         }
     }
 
@@ -221,17 +222,18 @@ mod tests {
         };
         let all = |plan: &Plan| {
             let costs = plan.machine.costs.work_costs(plan.machine.costs_percent);
-            (plan.seed, rate(plan), memory(plan), costs.call_ns)
+            (plan.seed, speed(plan), memory(plan), costs.call_ns)
         };
-        let (seed, speed, zones, call_ns) = all(&usual);
+        let (seed, usual_speed, zones, call_ns) = all(&usual);
+        assert_eq!(usual_speed, 100);
         let slower = all(&varied(Variant::Devices(80)));
-        assert_eq!(slower, (seed, speed * 80 / 100, zones.clone(), call_ns));
+        assert_eq!(slower, (seed, 80, zones.clone(), call_ns));
         assert_eq!(
             all(&varied(Variant::Seed(3))),
-            (3, speed, zones.clone(), call_ns)
+            (3, 100, zones.clone(), call_ns)
         );
         let dearer = all(&varied(Variant::Costs(130)));
-        assert_eq!(dearer, (seed, speed, zones.clone(), call_ns * 130 / 100));
+        assert_eq!(dearer, (seed, 100, zones.clone(), call_ns * 130 / 100));
         let larger = all(&varied(Variant::Memory(120)));
         // The first is DMA.
         assert_eq!((larger.2[0], larger.2[1]), (zones[0], zones[1] * 120 / 100));
