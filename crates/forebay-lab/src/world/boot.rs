@@ -93,7 +93,7 @@ pub(crate) fn simulate(
     let runtime = Virtual::new(VirtualSettings {
         seed,
         processors: machine.processors,
-        costs: machine.costs.work_costs(),
+        costs: machine.costs.work_costs(machine.costs_percent),
         slice: SLICE,
     });
     let rt = runtime.rt();
