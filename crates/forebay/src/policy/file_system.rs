@@ -37,9 +37,9 @@ pub type CongestionSignal = Arc<dyn Fn() -> bool + Send + Sync>;
 pub struct PastFileSystem {
     /// What it answers when reclaim asks for the write of one page.
     pub reclaim_writes: ReclaimWrites,
-    /// Whether so many writes are queued that callers should add none that can wait (spec/reclaim.md
-    /// 5.1). It is asked after each write that is submitted and each that ends. If it is missing, the
-    /// store is never congested.
+    /// Whether so many writes are queued that callers should add none that can wait
+    /// (spec/reclaim.md 5.1). It is asked after each write that is submitted and each that ends.
+    /// If it is missing, the store is never congested.
     pub congestion: Option<CongestionSignal>,
 }
 
