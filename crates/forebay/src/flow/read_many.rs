@@ -78,14 +78,14 @@ struct Ahead {
     under_way: UnderWay,
     /// The requests before this one are begun.
     begun: usize,
-    looks_ahead: bool,
+    goes_on: bool,
 }
 
 impl Ahead {
     /// Whether one more is begun now, if the request at `at` waits, and those from `end` on have
     /// time.
     fn begins_more(&self, at: usize, end: usize) -> bool {
-        let is_due = self.begun == at || self.looks_ahead;
+        let is_due = self.begun == at || self.goes_on;
         self.begun < end && self.under_way.has_room() && is_due
     }
 }
@@ -103,7 +103,7 @@ impl Engine {
         let mut ahead = Ahead {
             under_way: UnderWay::none(most),
             begun: 0,
-            looks_ahead: true,
+            goes_on: true,
         };
         let mut first_failure = Ok(());
         for at in 0..requests.len() {
@@ -143,10 +143,10 @@ impl Engine {
                     Err(error) if ahead.begun == at => return Err(error),
                     // There is no memory for a request whose turn has not come: what has come in by
                     // then may make room, so the others are read one after the other.
-                    Err(_) => ahead.looks_ahead = false,
+                    Err(_) => ahead.goes_on = false,
                 }
             }
-            let has_more = ahead.looks_ahead && ahead.begun < end;
+            let has_more = ahead.goes_on && ahead.begun < end;
             if !has_more || !self.others_come_first(handle, &requests[at]).await? {
                 return Ok(());
             }
