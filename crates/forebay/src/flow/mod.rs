@@ -45,7 +45,7 @@ mod kswapd;
 mod opening;
 mod pause;
 mod read;
-mod read_many;
+pub(crate) mod read_many;
 mod reclaim;
 mod resize;
 mod retune;
