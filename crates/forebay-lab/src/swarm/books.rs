@@ -40,7 +40,8 @@ impl World {
         };
         let writers = self.plan.clients * (1 + u64::from(self.plan.has(Part::Shared)))
             + u64::from(self.plan.has(Part::Scatter))
-            + u64::from(self.plan.has(Part::Table));
+            + u64::from(self.plan.has(Part::Table))
+            + u64::from(self.plan.has(Part::Crowd));
         let swapped = if self.plan.anonymous.is_some() {
             statistics.frames + statistics.nr_balloon_pages
         } else {
