@@ -236,6 +236,35 @@ fn a_trace_has_the_stalls_and_names_their_callers() {
         .filter(|event| event["name"] == "thread_name")
         .collect();
     assert!(text_of(&names).contains("(heavy.img)"), "{names:?}");
+    for event in events {
+        assert_is_chrome_event(event);
+    }
+    let marks: Vec<_> = events.iter().filter(|event| event["ph"] == "i").collect();
+    assert!(
+        text_of(&marks).contains("stall_threshold: 10ms -> 1us"),
+        "{marks:?}"
+    );
+}
+
+/// The fields that Perfetto and chrome://tracing need of an event of each kind.
+fn assert_is_chrome_event(event: &Value) {
+    let phase = event["ph"].as_str().expect("it has a phase");
+    let numbers: &[&str] = match phase {
+        "M" => &["pid", "tid"],
+        "X" => &["pid", "tid", "ts", "dur"],
+        "C" | "i" => &["pid", "tid", "ts"],
+        other => panic!("{other} is no phase of ours: {event}"),
+    };
+    assert!(event["name"].is_string(), "{event}");
+    assert!(numbers.iter().all(|name| event[name].is_u64()), "{event}");
+    match phase {
+        "i" => assert!(event["s"] == "g" || event["s"] == "p", "{event}"),
+        "C" => {
+            let values = event["args"].as_object().expect("a counter has values");
+            assert!(values.values().all(Value::is_u64), "{event}");
+        }
+        _ => assert!(phase == "X" || event["args"]["name"].is_string(), "{event}"),
+    }
 }
 
 fn text_of(values: &[&Value]) -> String {
