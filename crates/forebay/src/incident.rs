@@ -21,9 +21,9 @@ pub enum Happening {
     /// [`crate::Cache::retune`] turned knobs.
     Turned {
         /// The old values of the knobs that were turned.
-        from: Changes,
+        from: Box<Changes>,
         /// Their new values.
-        to: Changes,
+        to: Box<Changes>,
         /// Pages that could be dirty before.
         limit_pages_before: u64,
         /// Pages that could be dirty after it.

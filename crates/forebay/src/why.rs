@@ -166,17 +166,18 @@ impl Why {
         }
         let (count, waited) = (self.lines.len(), Seconds(self.waited));
         let callers = if count == 1 { "caller" } else { "callers" };
-        let mut text = format!("in the last {window}, {count} {callers} waited {waited} in all\n");
-        for (at, line) in self.lines.iter().enumerate() {
-            text += &format!("{:<2} {line}", at + 1);
-            let Some(advice) = &line.advice else { continue };
-            let reason = advice.reason;
-            text += &match &*command(advice) {
-                "" => format!("   {reason}\n"),
-                command => format!("   {reason}: {command}\n"),
-            };
-        }
-        text
+        let head = format!("in the last {window}, {count} {callers} waited {waited} in all\n");
+        let lines = self.lines.iter().enumerate().map(|(at, line)| {
+            let advice = line.advice.as_ref().map(|advice| {
+                let reason = advice.reason;
+                match &*command(advice) {
+                    "" => format!("   {reason}\n"),
+                    command => format!("   {reason}: {command}\n"),
+                }
+            });
+            format!("{:<2} {line}{}", at + 1, advice.unwrap_or_default())
+        });
+        head + &lines.collect::<String>()
     }
 }
 

@@ -70,8 +70,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     }
     if let Some(address) = arguments.flags.metrics {
         let cache = cache.clone();
-        let address = scrape::serve(address, move || metrics::of(&cache, None))?;
-        scrape::announce(address);
+        scrape::announce(scrape::serve(address, move || metrics::of(&cache, None))?);
     }
     let source = Source {
         cache: cache.clone(),

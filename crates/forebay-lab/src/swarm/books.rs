@@ -1,6 +1,7 @@
 //! The books: sums that have to agree. The cache's gauges are compared with each other and with
 //! what the stores counted.
 
+use super::crowd;
 use super::explained::{judge_dirtied, judge_ledger};
 use super::plan::Part;
 use super::store::Tally;
@@ -53,7 +54,13 @@ impl World {
             DirtyThrottle::ForegroundPerStore | DirtyThrottle::Foreground => 4 * STRETCH_PAGES,
             _ => STRETCH_PAGES,
         };
-        let of_store = limit + writers * ahead + swapped;
+        // Each call of a crowd may be at a page when the quota of their handle is used up.
+        let crowd = if self.plan.has(Part::Crowd) {
+            crowd::CALLS
+        } else {
+            0
+        };
+        let of_store = limit + writers * ahead + swapped + crowd;
         let allowed = left_out + of_store;
         if statistics.dirty() > allowed {
             let what = format!(

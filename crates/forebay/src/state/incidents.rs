@@ -127,8 +127,8 @@ impl Turn {
         match self {
             Turn::Knobs(turn) => {
                 let what = Happening::Turned {
-                    from: turn.from.clone(),
-                    to: turn.to.clone(),
+                    from: Box::new(turn.from.clone()),
+                    to: Box::new(turn.to.clone()),
                     limit_pages_before: turn.limit_pages_before,
                     limit_pages: turn.limit_pages,
                 };

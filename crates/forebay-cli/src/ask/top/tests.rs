@@ -93,7 +93,7 @@ fn a_screen_shows_levels_stores_callers_and_reclaim() {
             "dirty 43 MiB of 51 MiB allowed, setpoint 44 MiB",
             "limit|",
             " 30 MiB    29 MiB/s",
-            "1.4 s    4.2 s",
+            "1.4 s   4.2 s",
             "50 %",
             "client 3 (disk.img)",
             "800 ms",
