@@ -141,9 +141,12 @@ fn reply(stream: &mut impl Read) -> (u16, String) {
 
 /// The caller of `state` with this name.
 fn caller<'s>(state: &'s Value, name: &str) -> &'s Value {
+    find_caller(state, name).expect("it waited or wrote")
+}
+
+fn find_caller<'s>(state: &'s Value, name: &str) -> Option<&'s Value> {
     let callers = state["callers"].as_array().expect("a list");
-    let found = callers.iter().find(|it| it["caller"]["name"] == name);
-    found.expect("it waited or wrote")
+    callers.iter().find(|it| it["caller"]["name"] == name)
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -650,7 +653,12 @@ fn a_mount_takes_its_settings_from_a_file() {
     assert!(state["memory"]["memory_bytes"].as_u64().unwrap() < 32 << 20);
     // The flag wins over the file.
     std::fs::write(mounted.path("log"), [7; 8192]).unwrap();
-    let state = json_at(&control, "/state");
+    let mut state = json_at(&control, "/state");
+    // The kernel reports that the file was closed some time after it was.
+    while find_caller(&state, "log").is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        state = json_at(&control, "/state");
+    }
     let log = caller(&state, "log");
     assert_eq!(log["caller"]["kind"], "process");
     assert!(log["dirtied_bytes"].as_u64().unwrap() >= 8192, "{log}");
