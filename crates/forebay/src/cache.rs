@@ -6,6 +6,7 @@ use crate::error::{BuildError, MemoryError, SyncError};
 use crate::event::{CallKind, WaitedCall};
 use crate::file::File;
 use crate::histogram::Histograms;
+use crate::incident::Incident;
 use crate::marks::Mark;
 use crate::memory::Swap;
 use crate::policy::{PastFileSystem, ScanBalance};
@@ -367,6 +368,22 @@ impl Cache {
     /// first.
     pub fn stalls(&self, last: Option<Span>) -> Vec<WaitedCall> {
         self.engine.stalls(last)
+    }
+
+    /// The latest turns of knobs, budgets and refused requests, those in the time `last` before
+    /// now; without it, all that are kept. The oldest comes first.
+    ///
+    /// ```
+    /// # use forebay::{Cache, Changes, Settings};
+    /// use forebay::incident::Happening;
+    /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+    /// cache.retune(&Changes { swappiness: Some(10), ..Changes::default() })?;
+    /// let happened = &cache.incidents(None)[0].what;
+    /// assert!(matches!(happened, Happening::Turned { from, .. } if from.swappiness == Some(60)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn incidents(&self, last: Option<Span>) -> Vec<Incident> {
+        self.engine.incidents(last)
     }
 
     /// The caller that has `key` in events.

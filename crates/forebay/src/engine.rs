@@ -19,6 +19,7 @@ use crate::state::dirty_index::BlockSlab;
 use crate::state::frame::FrameTable;
 use crate::state::global::GlobalDirty;
 use crate::state::heaviest::Heaviest;
+use crate::state::incidents::Incidents;
 use crate::state::knobs::{KnobValues, Knobs};
 use crate::state::ledger::Ledger;
 use crate::state::object::{ObjectState, Origin};
@@ -52,6 +53,7 @@ pub(crate) struct Engine {
     pub(crate) dirtied: Dirtied,
     pub(crate) times: WaitTimes,
     pub(crate) heaviest: Heaviest,
+    pub(crate) incidents: Incidents,
     pub(crate) memory: Memory,
     pub(crate) slab: BlockSlab,
     pub(crate) balloon: Balloon,
@@ -112,6 +114,7 @@ impl Engine {
             dirtied: Dirtied::with_rows(budget.ledger_room().rows),
             times: WaitTimes::default(),
             heaviest: Heaviest::default(),
+            incidents: Incidents::default(),
             knobs: Knobs::new(&KnobValues::of(&settings)),
             balloon: Balloon {
                 memory_bytes: AtomicU64::new(budget.limit_bytes(&settings)),

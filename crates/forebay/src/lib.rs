@@ -49,6 +49,7 @@ mod stores;
 pub mod blocking;
 pub mod event;
 pub mod histogram;
+pub mod incident;
 pub mod policy;
 pub mod retune;
 pub mod settings;

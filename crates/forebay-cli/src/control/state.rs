@@ -81,6 +81,8 @@ pub(crate) struct StoreWords {
     pub(crate) writes_in_flight: u32,
     pub(crate) throttled_us: u64,
     pub(crate) silent_us: u64,
+    /// The age of its oldest dirty page, if there is one.
+    pub(crate) oldest_dirty_us: Option<u64>,
 }
 
 /// A caller that waited or wrote.
@@ -106,7 +108,7 @@ impl State {
         served: &str,
         connections: Option<usize>,
     ) -> State {
-        let statistics = cache.statistics();
+        let statistics = cache.statistics_with_ages();
         let waits = waits(cache, &cache.wait_rows(None));
         let counters = statistics.counters.iter();
         State {
@@ -187,6 +189,7 @@ fn store_of(store: &BackingStatistics) -> StoreWords {
         writes_in_flight: store.writes_in_flight,
         throttled_us: store.throttled_us,
         silent_us: store.silent_us,
+        oldest_dirty_us: store.oldest_dirty.map(Span::as_micros),
     }
 }
 

@@ -17,7 +17,7 @@ use forebay_base::units::show_bytes;
 use forebay_fuse::{Mount, MountError, MountParts, MountSettings, Shares, grant_descriptors};
 use forebay_rt::{Rt, block_on};
 use std::future::poll_fn;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::task::Poll;
 
@@ -70,14 +70,14 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     }
     if let Some(address) = arguments.flags.metrics {
         let cache = cache.clone();
-        let address = scrape::serve(address, move || metrics::of(&cache, None))?;
-        scrape::announce(address);
+        scrape::announce(scrape::serve(address, move || metrics::of(&cache, None))?);
     }
     let source = Source {
         cache: cache.clone(),
         rt: rt.clone(),
         feed,
         served: arguments.mount_point.display().to_string(),
+        socket: PathBuf::new(),
         connections: Box::new(|| None),
     };
     let control = control::start(arguments.flags.control.as_deref(), source)?;

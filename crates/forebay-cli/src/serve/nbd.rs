@@ -18,6 +18,7 @@ use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::units::show_bytes;
 use forebay_nbd::{Export, ListenError, Listener, Notice, Server, ServerSettings, TlsCredentials};
 use forebay_rt::{Rt, block_on};
+use std::path::PathBuf;
 
 /// A client that does not read the answers to its last requests for this long is cut off.
 const DRAIN_PATIENCE: Span = Span::from_secs(10);
@@ -66,6 +67,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         rt: rt.clone(),
         feed,
         served: uri.clone(),
+        socket: PathBuf::new(),
         connections: counted(&server),
     };
     let control = control::start(arguments.flags.control.as_deref(), source)?;

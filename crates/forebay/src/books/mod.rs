@@ -12,10 +12,12 @@
 //! | `drop` | clean pages that go before reclaim reaches them |
 //! | `calls` | what a call waits for, and what its end reports |
 //! | `why` | which suspect the ledger blames |
+//! | `advice` | which knob would help a caller that waits |
 //! | `objects` | the memory that objects take, and which of them are forgotten |
 
 pub(crate) mod accounts;
 pub(crate) mod activity;
+pub(crate) mod advice;
 pub(crate) mod at_risk;
 pub(crate) mod calls;
 pub(crate) mod drain;

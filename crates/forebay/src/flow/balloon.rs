@@ -28,6 +28,8 @@ impl Engine {
             return Err(MemoryError::Closed);
         }
         self.budget.check(&self.settings, memory_bytes)?;
+        self.incidents
+            .resized(self.rt.now(), self.memory_bytes(), memory_bytes);
         self.resize(Some(memory_bytes));
         if self.memory.pages_over() == 0 && !self.objects.is_over_room(0) {
             return Ok(0);

@@ -6,6 +6,7 @@
 use crate::engine::Engine;
 use crate::error::BuildError;
 use crate::retune::{Changes, StoreChanges};
+use crate::state::incidents::KnobTurn;
 use crate::state::knobs::KnobValues;
 
 impl Engine {
@@ -15,6 +16,7 @@ impl Engine {
             return Err(BuildError::Closed);
         }
         let mut old = Changes::default();
+        let limit_pages_before = self.dirty_limits().thresh;
         self.knobs.change(|values| {
             let after = self.check_changes(changes, values)?;
             let moment = self.moment();
@@ -45,6 +47,13 @@ impl Engine {
             backing.requests.ask_for_background();
             backing.requests.wake();
         }
+        let turn = KnobTurn {
+            from: old.clone(),
+            to: changes.clone(),
+            limit_pages_before,
+            limit_pages: self.dirty_limits().thresh,
+        };
+        self.incidents.turned(self.rt.now(), turn);
         Ok(old)
     }
 

@@ -111,8 +111,11 @@ fn keys_line(model: &Model) -> Line<'static> {
 fn help(frame: &mut Frame<'_>, area: Rect) {
     let lines = [
         "full: dirty; grey: under writeback; below the bar its limits",
-        "writes: what a store wrote; can write: as measured",
-        "throttled: part of the time in which a writer paused",
+        "writes/s: what a store wrote; can write: as measured",
+        "queue: write requests that the store has now",
+        "drained: how long it takes to write what is dirty",
+        "oldest: the age of the oldest dirty page",
+        "paused: part of the time in which a writer paused",
         "waits/s: time waited in each second, all calls together",
         "dirty: about how many of the dirty pages are a caller's",
         "",
