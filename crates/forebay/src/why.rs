@@ -1,7 +1,7 @@
 //! Why callers waited: the answer of [`crate::Cache::why`].
 
 use crate::caller::{Caller, CallerKey};
-use crate::statistics::DrainStatistics;
+use crate::statistics::{DrainStatistics, ElasticStatistics};
 use forebay_base::Span;
 use forebay_base::units::{byte_of, show_bytes};
 pub use forebay_law::blame::{BlameInputs, Cause, Savings, Suspect, Verdict};
@@ -77,13 +77,16 @@ pub struct Why {
     pub waited: Span,
     /// A line for each caller and store.
     pub lines: Vec<WhyLine>,
+    /// The budget, if it gives way to other programs.
+    pub elastic: Option<ElasticStatistics>,
 }
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let window = Seconds(self.window);
         if self.lines.is_empty() {
-            return writeln!(f, "nobody has waited in the last {window}");
+            writeln!(f, "nobody has waited in the last {window}")?;
+            return self.fmt_elastic(f);
         }
         let (count, waited) = (self.lines.len(), Seconds(self.waited));
         let callers = if count == 1 { "caller" } else { "callers" };
@@ -94,7 +97,24 @@ impl fmt::Display for Why {
         for (at, line) in self.lines.iter().enumerate() {
             write!(f, "{:<2} {line}", at + 1)?;
         }
-        Ok(())
+        self.fmt_elastic(f)
+    }
+}
+
+impl Why {
+    /// What the memory of the machine took from the cache, if it took some.
+    fn fmt_elastic(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let taken = |it: &ElasticStatistics| it.ceiling_bytes.saturating_sub(it.target_bytes);
+        let Some(elastic) = self.elastic.filter(|it| taken(it) > 0) else {
+            return Ok(());
+        };
+        let (target, ceiling) = (elastic.target_bytes, elastic.ceiling_bytes);
+        let (target, ceiling) = (show_bytes(target), show_bytes(ceiling));
+        write!(f, "elastic memory: the budget is {target} of {ceiling}")?;
+        if let Some((ago, step)) = elastic.last {
+            write!(f, "; {} ago {step}", Seconds(ago))?;
+        }
+        writeln!(f)
     }
 }
 
