@@ -25,7 +25,7 @@
 //!
 //! ```text
 //! margin = max(64 MiB, ceiling / 16)
-//! begin  = headroom - 2 margin
+//! begin  = budget - unused + headroom - 2 margin
 //! short  = margin - headroom - owed                            if that is positive
 //! fall   : budget - unused - max(short, budget / 8)            at once, if short
 //!          budget - budget / 8                                 if pressed and free < 2 margin,
@@ -217,7 +217,9 @@ pub fn first_bytes(inputs: &ElasticInputs) -> u64 {
     let spare = inputs
         .headroom_bytes
         .saturating_sub(2 * margin_bytes(inputs.ceiling_bytes));
-    spare.min(inputs.ceiling_bytes).max(inputs.floor_bytes)
+    let used = inputs.budget_bytes.saturating_sub(inputs.unused_bytes);
+    let first = used.saturating_add(spare);
+    first.min(inputs.ceiling_bytes).max(inputs.floor_bytes)
 }
 
 /// When to look again, milliseconds from now.

@@ -99,11 +99,14 @@ fn the_first_budget_leaves_two_margins() {
     let first = |mib| {
         first_bytes(&ElasticInputs {
             headroom_bytes: mib * MIB,
+            unused_bytes: 1_536 * MIB,
             ..inputs()
         })
     };
     assert_eq!(first(1_000), (1_000 - 192) * MIB);
     assert_eq!((first(100), first(9_000)), (256 * MIB, 1_536 * MIB));
+    // A full cache keeps what it has.
+    assert_eq!(first_bytes(&inputs()), 1_536 * MIB);
 }
 
 #[test]

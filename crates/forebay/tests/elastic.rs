@@ -50,7 +50,10 @@ impl Group {
         let began = rt.now();
         while rt.now().since(began) < end {
             let taken = hog(rt.now().since(began).as_millis());
-            let left = GROUP_BYTES.saturating_sub(taken + self.frames_bytes());
+            // As after a fall: a frame that came back takes nothing before a page is in it.
+            let statistics = self.bench.cache.statistics();
+            let used = byte_of(statistics.frames - statistics.free());
+            let left = GROUP_BYTES.saturating_sub(taken + used);
             self.least_bytes = self.least_bytes.min(left);
             let seen = MemorySeen {
                 headroom_bytes: left,

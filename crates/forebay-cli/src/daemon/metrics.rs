@@ -425,17 +425,17 @@ mod tests {
         })
         .unwrap();
         let seen = MemorySeen {
-            headroom_bytes: 160 << 20,
+            headroom_bytes: 128 << 20,
             ..MemorySeen::default()
         };
         cache.memory_seen(&seen).expect("it is elastic");
         let text = of(&cache, None);
         for line in [
-            "forebay_memory_target_bytes 33554432",
+            "forebay_memory_target_bytes 16777216",
             "forebay_memory_floor_bytes 16777216",
-            "forebay_memory_headroom_bytes 167772160",
+            "forebay_memory_headroom_bytes 134217728",
             "forebay_memory_looks_total 1",
-            "forebay_memory_given_room_total 8192",
+            "forebay_memory_given_room_total 12288",
             "forebay_memory_turns_total 0",
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");
