@@ -67,6 +67,29 @@ impl Group {
         }
     }
 
+    /// What was done is counted and recorded.
+    fn assert_counted(&self) {
+        let count = |counter| byte_of(self.bench.count(counter));
+        let sum = |is_fall: bool| -> u64 {
+            let steps = self.steps.iter().map(|(_, step)| step);
+            let steps = steps.filter(|step| (step.to_bytes < step.from_bytes) == is_fall);
+            steps
+                .map(|step| step.from_bytes.abs_diff(step.to_bytes))
+                .sum()
+        };
+        assert!(count(Counter::MemoryGivenRoom).abs_diff(sum(true)) < SLACK_BYTES);
+        assert!(count(Counter::MemoryTaken).abs_diff(sum(false)) < SLACK_BYTES);
+        assert_eq!(self.bench.count(Counter::MemoryGivenPressure), 0);
+        let recorded = self.bench.ring.latest().into_iter();
+        let recorded: Vec<_> = recorded
+            .filter_map(|(at, event)| match event {
+                Event::MemoryTarget { step } => Some((at, step)),
+                _ => None,
+            })
+            .collect();
+        assert!(self.steps.ends_with(&recorded) && !recorded.is_empty());
+    }
+
     /// Reads as much as the cache holds.
     async fn fill(&self) {
         let file = self.bench.open(FILE_BYTES);
@@ -98,64 +121,14 @@ fn a_hog_gets_memory_from_clean_pages_at_once_and_they_come_back() {
         group.fill().await;
         group.watch(Span::from_secs(60), hog).await;
         assert!(group.least_bytes > 0, "the group was never full");
-        let small_bytes = group.frames_bytes();
-        assert!(small_bytes <= GROUP_BYTES - 1_024 * MIB);
-        assert!(
-            group
-                .steps
-                .iter()
-                .all(|(_, step)| step.cause == Cause::Room)
-        );
-        group.watch(Span::from_secs(60), |_| 0).await;
-        assert!(group.frames_bytes() * 100 >= CEILING_BYTES * 95);
-        let elastic = group.bench.cache.statistics().elastic;
-        assert_eq!(elastic.map(|it| it.turns), Some(1));
-        group.bench.assert_consistent();
-        // What was done is counted, recorded and said.
-        let count = |counter| byte_of(group.bench.count(counter));
-        let sum = |is_fall: bool| -> u64 {
-            let steps = group.steps.iter().map(|(_, step)| step);
-            let steps = steps.filter(|step| (step.to_bytes < step.from_bytes) == is_fall);
-            steps
-                .map(|step| step.from_bytes.abs_diff(step.to_bytes))
-                .sum()
-        };
-        assert!(count(Counter::MemoryGivenRoom).abs_diff(sum(true)) < SLACK_BYTES);
-        assert!(count(Counter::MemoryTaken).abs_diff(sum(false)) < SLACK_BYTES);
-        assert_eq!(group.bench.count(Counter::MemoryGivenPressure), 0);
-        let recorded = group.bench.ring.latest().into_iter();
-        let recorded: Vec<_> = recorded
-            .filter_map(|(at, event)| match event {
-                Event::MemoryTarget { step } => Some((at, step)),
-                _ => None,
-            })
-            .collect();
+        assert!(group.frames_bytes() <= GROUP_BYTES - 1_024 * MIB);
         assert_eq!(group.steps[0].1.cause, Cause::Room);
         group.watch(Span::from_secs(60), |_| 0).await;
         assert!(group.frames_bytes() * 100 >= CEILING_BYTES * 95);
         let elastic = group.bench.cache.statistics().elastic;
         assert_eq!(elastic.map(|it| it.turns), Some(1));
         group.bench.assert_consistent();
-        // What was done is counted, recorded and said.
-        let count = |counter| byte_of(group.bench.count(counter));
-        let sum = |is_fall: bool| -> u64 {
-            let steps = group.steps.iter().map(|(_, step)| step);
-            let steps = steps.filter(|step| (step.to_bytes < step.from_bytes) == is_fall);
-            steps
-                .map(|step| step.from_bytes.abs_diff(step.to_bytes))
-                .sum()
-        };
-        assert!(count(Counter::MemoryGivenRoom).abs_diff(sum(true)) < SLACK_BYTES);
-        assert!(count(Counter::MemoryTaken).abs_diff(sum(false)) < SLACK_BYTES);
-        assert_eq!(group.bench.count(Counter::MemoryGivenPressure), 0);
-        let recorded = group.bench.ring.latest().into_iter();
-        let recorded: Vec<_> = recorded
-            .filter_map(|(at, event)| match event {
-                Event::MemoryTarget { step } => Some((at, step)),
-                _ => None,
-            })
-            .collect();
-        assert!(group.steps.ends_with(&recorded) && !recorded.is_empty());
+        group.assert_counted();
     });
 }
 
