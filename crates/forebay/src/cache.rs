@@ -9,7 +9,7 @@ use crate::file::File;
 use crate::histogram::Histograms;
 use crate::marks::Mark;
 use crate::memory::Swap;
-use crate::policy::ScanBalance;
+use crate::policy::{PastFileSystem, ScanBalance};
 use crate::retune::Changes;
 use crate::settings::{BackingSettings, Parts, Settings};
 use crate::shrinker::Shrinker;
@@ -116,8 +116,21 @@ impl Cache {
         store: Arc<dyn Store>,
         settings: BackingSettings,
     ) -> Result<AttachedStore, BuildError> {
+        self.attach_past(store, settings, PastFileSystem::default())
+    }
+
+    /// The same, with what a historic policy asks of the store's file system.
+    ///
+    /// # Errors
+    /// [`BuildError::BadSetting`], `Closed`.
+    pub fn attach_past(
+        &self,
+        store: Arc<dyn Store>,
+        settings: BackingSettings,
+        file_system: PastFileSystem,
+    ) -> Result<AttachedStore, BuildError> {
         Ok(AttachedStore {
-            backing: self.engine.attach(store, settings)?,
+            backing: self.engine.attach(store, settings, file_system)?,
         })
     }
 

@@ -343,28 +343,10 @@ pub struct BackingSettings {
     /// 100 ms. Its writers are slowed for that. Historic writers
     /// ([`crate::policy::DirtyThrottle`]) are stopped by the same limit.
     pub drain: Option<Span>,
-    /// What its file system answers when reclaim asks for the write of one page, which only
-    /// historic policies do.
-    pub reclaim_writes: ReclaimWrites,
     /// The most requests that it queues: a write from reclaim, which only historic policies make,
     /// waits for a place, and so does the flusher if it may fill the queue (nr_requests; 128, at
     /// least 1).
     pub queue_requests: u32,
-}
-
-/// What a file system answers when reclaim asks for the write of one page (spec/writeback.md 8.4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReclaimWrites {
-    /// It writes the page.
-    #[default]
-    Always,
-    /// It writes for kswapd and leaves the page dirty for any other caller (XFS).
-    KswapdOnly,
-    /// It writes a page that has its place in the store. It leaves a page dirty that the file grew
-    /// by and that was never written (ext4, whose allocation is delayed).
-    Allocated,
-    /// It leaves the page dirty (Btrfs).
-    Never,
 }
 
 impl BackingSettings {
@@ -405,7 +387,6 @@ impl Default for BackingSettings {
             max_ratio_percent: 100,
             strict_limit: false,
             drain: None,
-            reclaim_writes: ReclaimWrites::Always,
             queue_requests: 128,
         }
     }
