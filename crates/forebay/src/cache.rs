@@ -1,6 +1,7 @@
 //! The cache: built once, shared by its clones, closed explicitly.
 
 use crate::caller::{Caller, CallerKey};
+use crate::elastic::{MemoryLook, MemorySeen};
 use crate::engine::Engine;
 use crate::error::{BuildError, MemoryError, SyncError};
 use crate::event::{CallKind, WaitedCall};
@@ -298,6 +299,37 @@ impl Cache {
         let _waiting = self.engine.waiting(&call.waits, Cause::Memory);
         let pages_over = self.engine.set_memory(memory_bytes).await?;
         Ok(byte_of(pages_over))
+    }
+
+    /// Lets the budget follow what is left of the memory of the machine, as
+    /// [`Settings::elastic`] allows it. Call it when that changes, and at the latest after the time
+    /// that it returns; none if the budget is not elastic. It never waits: what has to be given
+    /// back follows in the background.
+    ///
+    /// ```
+    /// # use forebay::settings::Elastic;
+    /// # use forebay::{Cache, Settings};
+    /// use forebay::elastic::{MemorySeen, Scarce};
+    ///
+    /// let elastic = Some(Elastic { floor_bytes: 16 << 20 });
+    /// let settings = Settings { memory_bytes: 256 << 20, elastic, ..Settings::default() };
+    /// let cache = Cache::new(settings)?;
+    /// let mut seen = MemorySeen {
+    ///     headroom_bytes: 1 << 30,
+    ///     free_bytes: 1 << 30,
+    ///     is_pressed: false,
+    ///     scarce: Scarce::Machine,
+    /// };
+    /// let look = cache.memory_seen(&seen).expect("it is elastic");
+    /// assert_eq!(look.step, None);
+    /// // Somebody has taken nearly all of it.
+    /// seen.headroom_bytes = 8 << 20;
+    /// let step = cache.memory_seen(&seen).and_then(|look| look.step).expect("it gives");
+    /// assert!(step.to_bytes < 256 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn memory_seen(&self, seen: &MemorySeen) -> Option<MemoryLook> {
+        self.engine.memory_seen(seen)
     }
 
     /// Makes reclaim ask `shrinker` for its part, as long as another `Arc` of it exists.

@@ -31,6 +31,7 @@ mod cache;
 mod caller;
 mod check;
 mod counters;
+pub mod elastic;
 mod engine;
 mod error;
 mod file;

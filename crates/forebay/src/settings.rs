@@ -123,6 +123,9 @@ pub struct Settings {
     /// at least 300 ms. The flushers write and commit by age, and no store may have more dirty
     /// pages than it writes in a third of this time, as with [`BackingSettings::drain`].
     pub at_risk: Option<Span>,
+    /// Lets the budget be smaller than `memory_bytes`, which is then its ceiling: by what
+    /// [`crate::Cache::memory_seen`] is given.
+    pub elastic: Option<Elastic>,
     /// The most objects: open ones, and closed files of which something is remembered. Each takes
     /// some 2 KB of `memory_bytes`, unless zones say how many frames they have.
     pub objects_limit: u32,
@@ -151,6 +154,7 @@ impl Default for Settings {
             held_timeout: Span::from_secs(5),
             stall_threshold: Span::from_millis(10),
             at_risk: None,
+            elastic: None,
             objects_limit: 65_536,
             prefault: true,
             page_memory: PageMemory::Real,
@@ -278,6 +282,26 @@ impl Settings {
     pub(crate) fn zones(&self) -> impl Iterator<Item = &ZoneSettings> {
         self.nodes.iter().flat_map(|node| &node.zones)
     }
+}
+
+/// How far a budget may follow the memory of the machine.
+///
+/// ```
+/// use forebay::settings::Elastic;
+/// use forebay::{Cache, Settings};
+///
+/// let elastic = Some(Elastic { floor_bytes: 16 << 20 });
+/// let settings = Settings { memory_bytes: 64 << 20, elastic, ..Settings::default() };
+/// let cache = Cache::new(settings.clone())?;
+/// let over = Some(Elastic { floor_bytes: 65 << 20 });
+/// assert!(Cache::new(Settings { elastic: over, ..settings }).is_err());
+/// # Ok::<(), forebay::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elastic {
+    /// The least budget: what [`crate::Cache::set_memory`] would take, and at most
+    /// [`Settings::memory_bytes`].
+    pub floor_bytes: u64,
 }
 
 /// What a program may use in place of the usual parts.

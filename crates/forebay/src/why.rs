@@ -2,7 +2,7 @@
 
 use crate::caller::{Caller, CallerKey};
 use crate::retune::Changes;
-use crate::statistics::DrainStatistics;
+use crate::statistics::{DrainStatistics, ElasticStatistics};
 use forebay_base::Span;
 use forebay_base::units::{byte_of, show_bytes};
 pub use forebay_law::blame::{BlameInputs, Cause, Savings, Suspect, Verdict};
@@ -141,6 +141,8 @@ pub struct Why {
     pub waited: Span,
     /// A line for each caller and store.
     pub lines: Vec<WhyLine>,
+    /// The budget, if it gives way to other programs.
+    pub elastic: Option<ElasticStatistics>,
 }
 
 impl fmt::Display for Why {
@@ -162,7 +164,8 @@ impl Why {
     pub fn text(&self, command: impl Fn(&Advice) -> String) -> String {
         let window = Seconds(self.window);
         if self.lines.is_empty() {
-            return format!("nobody has waited in the last {window}\n");
+            let nobody = format!("nobody has waited in the last {window}\n");
+            return nobody + &self.elastic_text();
         }
         let (count, waited) = (self.lines.len(), Seconds(self.waited));
         let callers = if count == 1 { "caller" } else { "callers" };
@@ -177,7 +180,22 @@ impl Why {
             });
             format!("{:<2} {line}{}", at + 1, advice.unwrap_or_default())
         });
-        head + &lines.collect::<String>()
+        head + &lines.collect::<String>() + &self.elastic_text()
+    }
+
+    /// What the memory of the machine took from the cache, if it took some.
+    fn elastic_text(&self) -> String {
+        let taken = |it: &ElasticStatistics| it.ceiling_bytes.saturating_sub(it.target_bytes);
+        let Some(elastic) = self.elastic.filter(|it| taken(it) > 0) else {
+            return String::new();
+        };
+        let (target, ceiling) = (elastic.target_bytes, elastic.ceiling_bytes);
+        let (target, ceiling) = (show_bytes(target), show_bytes(ceiling));
+        let last = elastic
+            .last
+            .map(|(ago, step)| format!("; {} ago {step}", Seconds(ago)));
+        let last = last.unwrap_or_default();
+        format!("elastic memory: the budget is {target} of {ceiling}{last}\n")
     }
 }
 

@@ -8,8 +8,9 @@ use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, report_silence};
 use crate::daemon::store::cache_with_files;
-use crate::daemon::{memory, metrics, scrape};
+use crate::daemon::{memory, metrics, pressure, scrape};
 use crate::error::CommandError;
+use forebay::settings::Elastic;
 use forebay::{Cache, Settings};
 use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
@@ -40,18 +41,13 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     let unmarked = memory::become_flusher();
     let rt = Rt::real();
     let shares = Shares::of(arguments.memory_bytes);
-    let budget = Settings {
-        memory_bytes: shares.cache_bytes(),
-        objects_limit: shares.objects(),
-        answer_timeout: answer_timeout(arguments.flags.answer_timeout),
-        at_risk: arguments.flags.promises.at_risk,
-        ..Settings::default()
-    };
+    let budget = budget_of(arguments, shares);
     let feed = Arc::new(Feed::default());
     let knobs = (&arguments.tuning, arguments.flags.promises.backing());
     let (cache, files, store) = cache_with_files(&budget, knobs, &rt, feed.clone())?;
     report_silence(&cache, &rt);
     report_promises(&cache, &rt);
+    pressure::watch(&cache)?;
     let parts = MountParts {
         rt: rt.clone(),
         cache: cache.clone(),
@@ -98,6 +94,21 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     report_losses(&mount)?;
     say("everything is written");
     Ok(())
+}
+
+fn budget_of(arguments: &MountArguments, shares: Shares) -> Settings {
+    Settings {
+        memory_bytes: shares.cache_bytes(),
+        objects_limit: shares.objects(),
+        answer_timeout: answer_timeout(arguments.flags.answer_timeout),
+        at_risk: arguments.flags.promises.at_risk,
+        elastic: arguments.floor_bytes.map(|floor_bytes| Elastic {
+            floor_bytes: floor_bytes.saturating_sub(shares.beside_bytes()),
+        }),
+        // Memory that may be given back is not taken before it is needed.
+        prefault: arguments.floor_bytes.is_none(),
+        ..Settings::default()
+    }
 }
 
 fn settings_of(arguments: &MountArguments, shares: Shares) -> MountSettings {

@@ -51,6 +51,7 @@ impl Engine {
             window,
             waited: lines.iter().fold(Span::ZERO, |sum, line| sum + line.waited),
             lines,
+            elastic: self.elastic_statistics(),
         }
     }
 

@@ -46,6 +46,18 @@ impl Engine {
         Ok(self.balloons_fill().await)
     }
 
+    /// Makes the cache as large as `memory_bytes` allow, in the background.
+    pub(crate) fn budget_becomes(&self, memory_bytes: u64) {
+        self.resize(Some(memory_bytes));
+        if self.memory.pages_over() > 0 || self.objects.is_over_room(0) {
+            for backing in self.stores.all() {
+                // The limits are lower now.
+                backing.requests.ask_for_background();
+            }
+            self.start_filling();
+        }
+    }
+
     /// Waits until the budget is met, no longer than a caller would wait for a frame.
     async fn balloons_fill(&self) -> u64 {
         let began = self.rt.now();

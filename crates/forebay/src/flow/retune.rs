@@ -37,10 +37,7 @@ impl Engine {
             self.begin_drains(&changes.stores);
         }
         if let Some(memory_bytes) = changes.memory_bytes {
-            self.resize(Some(memory_bytes));
-            if self.memory.pages_over() > 0 || self.objects.is_over_room(0) {
-                self.start_filling();
-            }
+            self.budget_becomes(memory_bytes);
         }
         for backing in self.stores.all() {
             // The limits may be lower now, and the next look for old pages sooner.

@@ -39,6 +39,7 @@ fn state(second: u64) -> State {
             frames_bytes: 252 * MIB,
             free_bytes: 2 * MIB,
             object_bytes: 4096,
+            elastic: None,
         },
         dirty: DirtyWords {
             dirty_bytes: 36 * MIB,
