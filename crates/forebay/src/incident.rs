@@ -29,8 +29,8 @@ pub enum Happening {
         /// Pages that could be dirty after it.
         limit_pages: u64,
     },
-    /// [`crate::Cache::set_memory`] set another budget, or an elastic one followed the memory of the
-    /// machine. Budgets that follow each other within ten seconds, with no other turn between them,
+    /// [`crate::Cache::set_memory`] set another budget, or an elastic one followed the memory of
+    /// the machine. Budgets that follow each other within ten seconds, with no other turn between them,
     /// are one.
     Memory {
         /// The budget before the first of them.

@@ -185,7 +185,10 @@ fn refused_requests_and_other_budgets_are_kept_as_incidents() {
         ] {
             assert!(failures.contains(&expected), "{failures:?}");
         }
-        let is_smaller = |what: &Happening| matches!(what, Happening::Memory { to_bytes, .. } if *to_bytes == 16 << 20);
-        assert!(happened.iter().any(is_smaller), "{happened:?}");
+        let budget = happened.iter().find_map(|what| match what {
+            Happening::Memory { to_bytes, .. } => Some(*to_bytes),
+            _ => None,
+        });
+        assert_eq!(budget, Some(16 << 20));
     });
 }
