@@ -30,8 +30,8 @@ pub enum Happening {
         limit_pages: u64,
     },
     /// [`crate::Cache::set_memory`] set another budget, or an elastic one followed the memory of
-    /// the machine. Budgets that follow each other within ten seconds, with no other turn between them,
-    /// are one.
+    /// the machine. Budgets that follow each other within ten seconds, with no other turn between
+    /// them, are one.
     Memory {
         /// The budget before the first of them.
         from_bytes: u64,
