@@ -224,7 +224,8 @@ check_why_names_the_heavy_client() (
   wait $!
   "$forebay" why control --trace trace.json | tee why.txt
   sed -n 2p why.txt | grep -q '^1  client [0-9]* (disk.img) '
-  "$forebay" why control --json | grep -q '"lines":\[{"caller":{"kind":"connection","number":[0-9]*,"name":"disk.img"'
+  "$forebay" why control --json |
+    python3 -c 'import json, sys; assert json.load(sys.stdin)["lines"][0]["caller"]["name"] == "disk.img"'
   "$forebay" set control store.0.drain=2s | grep -qx 'store.0.drain: off -> 2s'
   curl -sf --unix-socket control http://localhost/state | grep -q '"store.0.drain":"2s"'
   end
