@@ -292,6 +292,8 @@ impl WhyLine {
         let text = match (memory, store) {
             (true, true) => "more memory would help, and so would a faster store or fewer writes",
             (true, false) => "more memory would help",
+            // The advice says which limit, and memory is not it.
+            (false, true) if self.advice.is_some() => "a faster store or fewer writes would help",
             (false, true) => "more memory would not help; a faster store or fewer writes would",
             (false, false) => return Ok(()),
         };
