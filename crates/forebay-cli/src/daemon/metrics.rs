@@ -4,7 +4,8 @@ use forebay::histogram::{BOUNDS_US, Histogram, Histograms, RequestTimes};
 use forebay::statistics::{AtRiskStatistics, BackingStatistics, DrainStatistics};
 use forebay::{Cache, Counter, Statistics};
 use forebay_base::{PAGE_BYTES, Span};
-use forebay_store::IoKind;
+use forebay_store::{Figure, IoKind};
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
 /// Counters in microseconds; they are exposed in seconds.
@@ -13,17 +14,29 @@ const TIMES: [(Counter, &str); 2] = [
     (Counter::ThrottledUs, "reclaim_throttled"),
 ];
 
-/// The statistics and histograms of a cache, and the number of clients if the server counts them,
-/// in the exposition format of OpenMetrics 1.0. Counters carry the names of /proc/vmstat.
-pub(crate) fn of(cache: &Cache, connections: Option<usize>) -> String {
-    render(
-        &cache.statistics_with_ages(),
-        &cache.histograms(),
-        connections,
-    )
+/// What a server knows beside its cache.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beside {
+    /// Clients, if it counts them.
+    pub(crate) connections: Option<usize>,
+    /// What its volumes say of themselves, by their exports.
+    pub(crate) figures: Vec<(String, Vec<Figure>)>,
 }
 
-fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<usize>) -> String {
+/// The statistics and histograms of a cache, and what its server knows, in the exposition format of
+/// OpenMetrics 1.0. Counters carry the names of /proc/vmstat.
+pub(crate) fn of(cache: &Cache, beside: &Beside) -> String {
+    let mut text = render(
+        &cache.statistics_with_ages(),
+        &cache.histograms(),
+        beside.connections,
+    );
+    volumes(&mut text, &beside.figures);
+    text.0.push_str("# EOF\n");
+    text.0
+}
+
+fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<usize>) -> Text {
     let mut text = Text(String::with_capacity(16 << 10));
     for (&counter, &value) in &statistics.counters {
         match TIMES.iter().find(|(time, _)| *time == counter) {
@@ -83,8 +96,47 @@ fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<
     }
     stores(&mut text, statistics);
     times(&mut text, histograms);
-    text.0.push_str("# EOF\n");
-    text.0
+    text
+}
+
+/// What volumes say of themselves: all figures of one name together.
+fn volumes(text: &mut Text, figures: &[(String, Vec<Figure>)]) {
+    let all = figures.iter().flat_map(|(export, figures)| {
+        let labelled = |figure| (export.as_str(), figure);
+        figures.iter().map(labelled)
+    });
+    let mut by_name: BTreeMap<&str, Vec<(&str, &Figure)>> = BTreeMap::new();
+    for (export, figure) in all {
+        by_name
+            .entry(figure.name)
+            .or_default()
+            .push((export, figure));
+    }
+    for (name, figures) in by_name {
+        let values: Vec<(String, u64)> = figures
+            .iter()
+            .map(|(export, figure)| {
+                let mut labels = format!("export=\"{}\"", escaped(export));
+                for (name, value) in &figure.labels {
+                    labels += &format!(",{name}=\"{value}\"");
+                }
+                (format!("{{{labels}}}"), figure.value)
+            })
+            .collect();
+        let first = figures[0].1;
+        if first.is_counter {
+            text.counters(name, &values);
+        } else {
+            text.gauge(name, first.help, &values);
+        }
+    }
+}
+
+/// A value of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 /// The stores that have a `value`, as labels with that value.
