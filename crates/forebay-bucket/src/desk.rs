@@ -106,7 +106,6 @@ pub(crate) struct Desk {
     /// An upload has failed: none is begun for its own sake until somebody asks for something.
     is_put_off: bool,
     is_mapping: bool,
-    is_fence_said: bool,
     removing: Removing,
     closing: Option<Arc<Slot<bool>>>,
     is_stopped: bool,
@@ -131,7 +130,6 @@ impl Desk {
             uploading: BTreeSet::new(),
             is_put_off: false,
             is_mapping: false,
-            is_fence_said: false,
             removing: Removing::No,
             closing: None,
             is_stopped: false,
@@ -165,11 +163,6 @@ impl Desk {
             return None;
         }
         self.writer.successor()
-    }
-
-    /// True once: somebody should hear that another writer has the volume.
-    pub(crate) fn has_fence_to_say(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_fence_said, true)
     }
 
     /// The record is there: another writer has the volume.

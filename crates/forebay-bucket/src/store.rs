@@ -6,6 +6,7 @@ use crate::desk::{Desk, Ended, Limits, zero_tail};
 use crate::jobs::{Job, ReadEnd, Unmade};
 use crate::statistics::BucketStatistics;
 use forebay_base::Span;
+use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::thread::SMALL_STACK_BYTES;
 use forebay_rt::wait::{Slot, WaitQueue};
@@ -50,7 +51,7 @@ impl BucketSettings {
     pub const USUAL: BucketSettings = BucketSettings {
         memory_bytes: 64 << 20,
         answer_timeout: Span::from_secs(30),
-        dead_percent: Some(50),
+        dead_percent: None,
     };
 }
 
@@ -132,6 +133,8 @@ struct Core {
     desk: Mutex<Desk>,
     arrivals: WaitQueue,
     asker: Asker,
+    /// Several threads may find out that another writer has the volume.
+    is_fence_said: AtomicBool,
 }
 
 impl fmt::Debug for BucketStore {
@@ -179,6 +182,7 @@ impl BucketStore {
             desk: Mutex::new(Desk::new(writer, limits, is_read_only)),
             arrivals: WaitQueue::new(),
             asker,
+            is_fence_said: AtomicBool::new(false),
         });
         let mut crew = Crew::default();
         for _ in 0..limits.uploads + READERS + KEEPERS {
@@ -363,7 +367,7 @@ impl Core {
 
     /// Record `number` is another writer's.
     fn say_fenced(&self, number: u64) {
-        if !lock(&self.desk).has_fence_to_say() {
+        if self.is_fence_said.swap(true, Ordering::AcqRel) {
             return;
         }
         let who = self.asker.writer_of(number);

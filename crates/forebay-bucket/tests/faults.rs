@@ -48,13 +48,12 @@ fn write(driver: &Driver, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
 }
 
 fn open(
-    far: &Far,
     port: u16,
     take_over: bool,
     settings: BucketSettings,
 ) -> Result<Arc<BucketStore>, BucketError> {
     BucketStore::open(
-        far.bucket_through(port, "v"),
+        Far::bucket_through(port, "v"),
         "v",
         writing(take_over),
         settings,
@@ -63,7 +62,7 @@ fn open(
 
 /// Asserts that the volume behind the proxy is whole and has these bytes.
 fn assert_holds(far: &Far, expected: &[u8]) {
-    let next = Driver::new(open(far, far.port, true, SETTINGS).unwrap(), 64);
+    let next = Driver::new(open(far.port, true, SETTINGS).unwrap(), 64);
     for at in (0..expected.len()).step_by(CHUNK as usize) {
         let read = next.read(BucketStore::OBJECT, at as u64, CHUNK);
         assert!(
@@ -85,19 +84,18 @@ fn lost_replies_refusals_and_resets_lose_nothing() {
     for far in Far::all() {
         let proxy = Proxy::before(far.port);
         let mut expected = vec![0; SPAN as usize];
-        for seed in 0..2 {
-            proxy.spoil_by(seed);
-            let driver = Driver::new(open(&far, proxy.port, true, SETTINGS).unwrap(), 64);
-            let mut prng = Prng::from_seed(seed);
-            for round in 0..5 {
-                let most = if round % 3 == 0 { 32 } else { 4 };
-                let pages = 1 + prng.below(most);
-                let at = PAGE * prng.below(SPAN / PAGE - pages);
-                let bytes = pattern(seed * 100 + round, (pages * PAGE) as usize);
-                write(&driver, at, &bytes).unwrap();
-                expected[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
-                assert_eq!(commit(&driver), Ok(()), "{}, seed {seed}", far.name);
-            }
+        let seed = 1;
+        proxy.spoil_by(seed);
+        let driver = Driver::new(open(proxy.port, true, SETTINGS).unwrap(), 64);
+        let mut prng = Prng::from_seed(seed);
+        for round in 0..6 {
+            let most = if round % 3 == 0 { 32 } else { 4 };
+            let pages = 1 + prng.below(most);
+            let at = PAGE * prng.below(SPAN / PAGE - pages);
+            let bytes = pattern(round, (pages * PAGE) as usize);
+            write(&driver, at, &bytes).unwrap();
+            expected[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
+            assert_eq!(commit(&driver), Ok(()), "{}", far.name);
         }
         assert_holds(&far, &expected);
     }
@@ -107,7 +105,7 @@ fn lost_replies_refusals_and_resets_lose_nothing() {
 fn a_server_that_answers_503_for_a_while_is_waited_for() {
     for far in Far::all() {
         let proxy = Proxy::before(far.port);
-        let store = open(&far, proxy.port, false, SETTINGS).unwrap();
+        let store = open(proxy.port, false, SETTINGS).unwrap();
         let driver = Driver::new(store, 64);
         let mut expected = vec![0; SPAN as usize];
         for (round, pages) in [1_u64, 40].into_iter().enumerate() {
@@ -136,7 +134,7 @@ fn a_server_that_answers_503_for_a_while_is_waited_for() {
 fn a_server_that_takes_no_writes_fails_commits_and_loses_nothing() {
     for far in Far::all() {
         let proxy = Proxy::before(far.port);
-        let store = open(&far, proxy.port, false, HASTY).unwrap();
+        let store = open(proxy.port, false, HASTY).unwrap();
         let driver = Driver::new(store, 64);
         let mut expected = vec![0; SPAN as usize];
         let answers = [
@@ -179,9 +177,7 @@ fn a_server_without_put_if_absent_is_refused_by_name() {
         }
         let proxy = Proxy::before(far.port);
         proxy.rule(|_| Deed::PassWithout("if-none-match"));
-        let refused = open(&far, proxy.port, false, SETTINGS)
-            .map(drop)
-            .unwrap_err();
+        let refused = open(proxy.port, false, SETTINGS).map(drop).unwrap_err();
         let is_named = matches!(&refused, BucketError::Volume(VolumeFault::NoPutIfAbsent));
         assert!(is_named, "{}: {refused}", far.name);
         assert!(refused.to_string().contains("put-if-absent"), "{refused}");
@@ -245,7 +241,7 @@ fn keys_that_expire_are_renewed_in_the_middle() {
                 token.to_str().unwrap(),
             ),
         ];
-        let bucket = far.bucket_with(proxy.port, "v", &keys);
+        let bucket = Far::bucket_with(proxy.port, "v", &keys);
         let store = BucketStore::open(bucket, "v", writing(false), SETTINGS).unwrap();
         let driver = Driver::new(store, 64);
         let mut expected = vec![0; SPAN as usize];

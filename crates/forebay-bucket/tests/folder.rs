@@ -66,6 +66,10 @@ impl Bench {
     }
 
     fn open(&self, take_over: bool) -> Arc<BucketStore> {
+        self.open_with(take_over, None)
+    }
+
+    fn open_with(&self, take_over: bool, dead_percent: Option<u32>) -> Arc<BucketStore> {
         let bucket = Arc::new(Faulty {
             inner: self.bucket(),
             faults: self.faults.clone(),
@@ -73,7 +77,7 @@ impl Bench {
         let settings = BucketSettings {
             memory_bytes: 8 << 20,
             answer_timeout: Span::from_millis(200),
-            ..BucketSettings::USUAL
+            dead_percent,
         };
         BucketStore::open(bucket, "v", writing(take_over), settings).expect("it opens")
     }
@@ -365,7 +369,7 @@ fn a_writer_removes_what_its_commits_made_useless() {
         let settings = BucketSettings {
             memory_bytes: 8 << 20,
             dead_percent,
-            ..BucketSettings::USUAL
+            ..BucketSettings::default()
         };
         let opened = BucketStore::open(bench.bucket(), "v", writing(false), settings);
         let store = opened.expect("it opens");
@@ -400,8 +404,8 @@ fn a_writer_removes_what_its_commits_made_useless() {
     }
 }
 
-/// A writer that was taken over and needs an object that the other one has removed gets as far as no
-/// record: it would never know.
+/// A writer that was taken over and needs an object that the other one has removed gets as far as
+/// no record: it would never know.
 #[test]
 fn a_writer_that_misses_an_object_finds_out_that_it_was_taken_over() {
     let bench = Bench::new();
@@ -434,7 +438,7 @@ fn a_writer_that_misses_an_object_finds_out_that_it_was_taken_over() {
 #[test]
 fn a_bucket_that_lets_nothing_be_removed_serves_all_the_same() {
     let bench = Bench::new();
-    let store = bench.open(false);
+    let store = bench.open_with(false, Some(50));
     let driver = driver(&store);
     let tries = Arc::new(Mutex::new(0));
     let counted = tries.clone();

@@ -351,8 +351,8 @@ impl Writer {
     }
 
     /// The question for the record that only another writer can have made. Ask it when an object is
-    /// missing: others remove what their states do not need, and whoever needs it may not get as far
-    /// as a record of its own. None while a record is in doubt: that one says it.
+    /// missing: others remove what their states do not need, and whoever needs it may not get as
+    /// far as a record of its own. None while a record is in doubt: that one says it.
     pub fn successor(&self) -> Option<Call> {
         if self.sealed.is_some() {
             return None;

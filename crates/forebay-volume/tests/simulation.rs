@@ -19,6 +19,7 @@ use simulated::history::{Histories, PAGES, manifest};
 use simulated::reader::Reader;
 use simulated::writer::{Life, SimulatedWriter};
 
+/// `FOREBAY_VOLUME_SEEDS` is another number.
 const SEEDS: u64 = 1_000;
 const STEPS: u32 = 400;
 
@@ -101,8 +102,10 @@ impl World {
 
 #[test]
 fn each_writer_begins_with_a_prefix_that_has_all_acknowledged_commits() {
+    let typed = std::env::var("FOREBAY_VOLUME_SEEDS").ok();
+    let seeds = typed.map_or(SEEDS, |typed| typed.parse().expect("it is a number"));
     let (mut takeovers, mut acknowledged, mut fenced) = (0, 0, 0);
-    for seed in 0..SEEDS {
+    for seed in 0..seeds {
         let caught = std::panic::catch_unwind(|| {
             let mut world = World::new(seed);
             for _ in 0..STEPS {
@@ -119,8 +122,8 @@ fn each_writer_begins_with_a_prefix_that_has_all_acknowledged_commits() {
     }
     println!("{takeovers} writers, {acknowledged} commits acknowledged, {fenced} fenced");
     // The simulation meets what it is for.
-    assert!(takeovers > 2 * SEEDS, "{takeovers} writers");
-    assert!(acknowledged > 3 * SEEDS, "{acknowledged} commits");
-    assert!(fenced > SEEDS / 4, "{fenced} fenced");
+    assert!(takeovers > 2 * seeds, "{takeovers} writers");
+    assert!(acknowledged > 3 * seeds, "{acknowledged} commits");
+    assert!(fenced > seeds / 4, "{fenced} fenced");
     assert_eq!(manifest().pages(), PAGES as u64);
 }

@@ -106,17 +106,12 @@ impl Far {
     }
 
     /// The same folder as [`Far::bucket`] has, asked for at another port: that of a proxy.
-    pub(crate) fn bucket_through(&self, port: u16, prefix: &str) -> Arc<RemoteBucket> {
+    pub(crate) fn bucket_through(port: u16, prefix: &str) -> Arc<RemoteBucket> {
         Arc::new(reach(port, BUCKET, prefix, &KEYS))
     }
 
     /// The same, with other keys.
-    pub(crate) fn bucket_with(
-        &self,
-        port: u16,
-        prefix: &str,
-        keys: &[(&str, &str)],
-    ) -> Arc<RemoteBucket> {
+    pub(crate) fn bucket_with(port: u16, prefix: &str, keys: &[(&str, &str)]) -> Arc<RemoteBucket> {
         Arc::new(reach(port, BUCKET, prefix, keys))
     }
 }

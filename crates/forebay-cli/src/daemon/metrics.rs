@@ -116,11 +116,11 @@ fn volumes(text: &mut Text, figures: &[(String, Vec<Figure>)]) {
         let values: Vec<(String, u64)> = figures
             .iter()
             .map(|(export, figure)| {
-                let mut labels = format!("export=\"{}\"", escaped(export));
-                for (name, value) in &figure.labels {
-                    labels += &format!(",{name}=\"{value}\"");
-                }
-                (format!("{{{labels}}}"), figure.value)
+                let others = figure.labels.iter();
+                let others = others.map(|(name, value)| format!(",{name}=\"{value}\""));
+                let others = others.collect::<Vec<_>>().concat();
+                let export = escaped(export);
+                (format!("{{export=\"{export}\"{others}}}"), figure.value)
             })
             .collect();
         let first = figures[0].1;
@@ -395,6 +395,37 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
+    /// Three clients, and a volume with a figure of two labels and a plain one.
+    fn beside() -> Beside {
+        let figure = |name, labels, is_counter, value| Figure {
+            name,
+            help: "It is a test",
+            labels,
+            is_counter,
+            value,
+        };
+        let figures = vec![
+            figure("bucket_requests", vec![("call", "get")], true, 5),
+            figure("volume_epoch", Vec::new(), false, 7),
+        ];
+        Beside {
+            connections: Some(3),
+            figures: vec![("a \"disk\"".into(), figures)],
+        }
+    }
+
+    #[test]
+    fn what_volumes_say_has_their_exports_as_labels() {
+        let text = text();
+        for line in [
+            "# TYPE forebay_bucket_requests counter",
+            "forebay_bucket_requests_total{export=\"a \\\"disk\\\"\",call=\"get\"} 5",
+            "forebay_volume_epoch{export=\"a \\\"disk\\\"\"} 7",
+        ] {
+            assert!(text.contains(line), "{line} is missing in {text}");
+        }
+    }
+
     fn text() -> String {
         let cache = Cache::new(Settings {
             memory_bytes: 8 << 20,
@@ -404,7 +435,7 @@ mod tests {
         let store = cache.attach(Arc::new(MemoryStore::new())).unwrap();
         let file = cache.open(&store, ObjectId(1), 0).unwrap().blocking();
         file.write_at(&[1; 8192], 0).unwrap();
-        let text = of(&cache, Some(3));
+        let text = of(&cache, &beside());
         forebay_rt::block_on(cache.close()).unwrap();
         text
     }
@@ -491,7 +522,7 @@ mod tests {
                 .unwrap();
         }
         forebay_rt::block_on(cache.close()).unwrap();
-        let text = of(&cache, None);
+        let text = of(&cache, &Beside::default());
         let rows = cache.wait_rows(None);
         assert!(!rows.is_empty(), "16 MiB do not fit in 8");
         for row in &rows {

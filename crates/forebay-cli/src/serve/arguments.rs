@@ -72,7 +72,7 @@ struct TypedNbd {
     take_over: bool,
     /// Objects that the server's own writes made useless are removed from the bucket while they
     /// have more than this part of the bytes that are needed: a percentage, or off
-    #[arg(long, value_name = "PERCENT", value_parser = dead_percent, default_value = "50%",
+    #[arg(long, value_name = "PERCENT", value_parser = dead_percent, default_value = "off",
           hide_default_value = true)]
     garbage: Garbage,
     #[command(flatten)]
@@ -310,7 +310,7 @@ mod tests {
             create_bytes: None,
             chunk_bytes: CHUNK_BYTES,
             take_over: false,
-            dead_percent: Some(50),
+            dead_percent: None,
             flags: ServerFlags::default(),
             clients: None,
             tuning: Tuning::default(),
@@ -325,7 +325,7 @@ mod tests {
             let common = ["a", "--socket", "s", "--memory", "64M"];
             typed(&[&common, more].concat()).map(|arguments| arguments.dead_percent)
         };
-        assert_eq!(percent(&[]).unwrap(), Some(50));
+        assert_eq!(percent(&[]).unwrap(), None);
         assert_eq!(percent(&["--garbage", "0"]).unwrap(), Some(0));
         assert_eq!(percent(&["--garbage", "200%"]).unwrap(), Some(200));
         assert_eq!(percent(&["--garbage", "off"]).unwrap(), None);
