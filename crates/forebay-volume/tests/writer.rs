@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use forebay_volume::{
-    Access, Body, Call, Content, INLINE_PAGES, INLINE_TOTAL, Manifest, Need, Opening, PAGE_BYTES,
-    Progress, RECORDS_BETWEEN_MAPS, Record, Reply, VolumeFault, Writer, Writing,
+    Access, Body, Call, Collecting, Content, INLINE_PAGES, INLINE_TOTAL, Manifest, Need, Opening,
+    PAGE_BYTES, Progress, RECORDS_BETWEEN_MAPS, Record, Reply, Source, VolumeFault, Writer,
+    Writing, log_key, map_key,
 };
 use std::collections::BTreeMap;
 
@@ -51,7 +52,10 @@ impl Bucket {
 }
 
 fn open(bucket: &mut Bucket, writing: Writing) -> Result<Writer, VolumeFault> {
-    let mut opening = Opening::new(Access::Write(writing));
+    finish(bucket, Opening::new(Access::Write(writing)))
+}
+
+fn finish(bucket: &mut Bucket, mut opening: Opening) -> Result<Writer, VolumeFault> {
     loop {
         let reply = bucket.answer(opening.next());
         if let Progress::Done(opened) = opening.answer(reply)? {
@@ -81,7 +85,7 @@ fn commit(bucket: &mut Bucket, writer: &mut Writer) -> usize {
 
 fn record(bucket: &Bucket, writer: &Writer) -> Record {
     let number = writer.map().number();
-    let bytes = &bucket.objects[&forebay_volume::log_key(number)];
+    let bytes = &bucket.objects[&log_key(number)];
     Record::decode(number, bytes).unwrap().0
 }
 
@@ -286,7 +290,7 @@ fn records_are_removed_once_a_map_covers_them_and_nothing_lies_in_them() {
         "nobody knows whether the map is there"
     );
     writer.map_made();
-    let log = |number| forebay_volume::log_key(number);
+    let log = log_key;
     assert_eq!(
         removals(&mut writer),
         [log(3)],
@@ -298,5 +302,49 @@ fn records_are_removed_once_a_map_covers_them_and_nothing_lies_in_them() {
     assert!(writer.map_after(1).is_some());
     assert_eq!(removals(&mut writer), [""; 0]);
     writer.map_made();
-    assert_eq!(removals(&mut writer), [log(2), forebay_volume::map_key(4)]);
+    assert_eq!(removals(&mut writer), [log(2), map_key(4)]);
+}
+
+/// Invariant VB11: the second writer makes its opening record, `gc` makes a map of it, and a third
+/// one takes the volume over and removes what it replaced, all while the second reads that map.
+#[test]
+fn a_writer_that_is_overtaken_while_it_opens_begins_with_what_is_there() {
+    let mut bucket = Bucket::default();
+    let mut first = open(&mut bucket, writing(1, 2 << 20)).unwrap();
+    first.stage(17, vec![1; PAGE]);
+    commit(&mut bucket, &mut first);
+    let taking_over = |writer| Writing {
+        take_over: true,
+        ..writing(writer, 2 << 20)
+    };
+
+    let mut second = Opening::new(Access::Write(taking_over(2)));
+    while !bucket.objects.contains_key(&log_key(3)) {
+        let reply = bucket.answer(second.next());
+        assert_eq!(second.answer(reply), Ok(Progress::More));
+    }
+    let mut collecting = Collecting::new();
+    while collecting.answer(bucket.answer(collecting.next())) == Ok(Progress::More) {}
+    let reply = bucket.answer(second.next());
+    assert_eq!(second.answer(reply), Ok(Progress::More));
+    let key = map_key(3);
+    assert_eq!(second.next(), Call::Get { key, range: None });
+
+    let mut third = open(&mut bucket, taking_over(3)).unwrap();
+    third.stage(17, vec![3; PAGE]);
+    commit(&mut bucket, &mut third);
+    let map = third.map_after(1).unwrap();
+    assert_eq!(bucket.answer(map.next()), Reply::Done);
+    third.map_made();
+    // One removal is enough: the bucket still has the map that the second writer asks for.
+    let removal = third.next_removal(0).unwrap();
+    assert_eq!(removal, Call::Remove { key: log_key(2) });
+    bucket.answer(removal);
+
+    let second = finish(&mut bucket, second).unwrap();
+    let Source::Record { record, .. } = second.source(17) else {
+        panic!("the page lies in a record");
+    };
+    assert!(bucket.objects.contains_key(&log_key(record)), "{record}");
+    assert_eq!(second.map().epoch(), 4, "it takes the volume over again");
 }
