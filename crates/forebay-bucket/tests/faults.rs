@@ -150,9 +150,12 @@ fn a_server_that_takes_no_writes_fails_commits_and_loses_nothing() {
             let bytes = pattern(salt as u64, pages * PAGE_BYTES);
             write(&driver, CHUNK, &bytes).unwrap();
             expected[CHUNK as usize..][..bytes.len()].copy_from_slice(&bytes);
-            proxy.rule(move |head| match head.starts_with("PUT") {
-                true => Deed::error(status, code),
-                false => Deed::Pass,
+            proxy.rule(move |head| {
+                if head.starts_with("PUT") {
+                    Deed::error(status, code)
+                } else {
+                    Deed::Pass
+                }
             });
             assert_eq!(commit(&driver), Err(failure), "{}, {code}", far.name);
             // What cannot be written can be read.

@@ -1,7 +1,7 @@
 //! A writer, a call at a time: it opens, writes, commits, and may stop or fall behind at any step.
 
 use super::bucket::Bucket;
-use super::history::{Histories, PAGES, State, manifest, page_of, read};
+use super::history::{Histories, PAGES, State, manifest, page_in, page_of, read};
 use forebay_base::Prng;
 use forebay_volume::{
     Access, Append, Appended, ChunkName, Need, Opening, PAGE_BYTES, Progress, Record, Reply,
@@ -260,7 +260,7 @@ fn assembled(bucket: &Bucket, writer: &Writer, chunk: u64) -> Option<Vec<u8>> {
             Source::Chunk(object, at) => (object.name.to_string(), at, None),
             Source::Record { record, at, crc } => (log_key(record), at, Some(crc)),
         };
-        let page = &bucket.peek(&key)?[at as usize..][..PAGE_BYTES as usize];
+        let page = page_in(bucket, &key, at)?;
         assert!(sum.is_none_or(|crc| crc == crc32c(page)), "{key}");
         bytes.extend(page);
     }
