@@ -5,8 +5,8 @@
 //!   finds this one at the place of its own next record, and cannot commit any more. A place that
 //!   `gc` has emptied does not count: a writer that makes a record there sees a map that covers it.
 //! - invariant VB11: the last answer of an opening is a list without a map newer than its state.
-//!   Objects of a state go only behind such a map (VB8, VB9, VB10), so all of them were there then. A
-//!   list before it is not enough: while the map that it showed was read, another writer may have
+//!   Objects of a state go only behind such a map (VB8, VB9, VB10), so all of them were there then.
+//!   A list before it is not enough: while the map that it showed was read, another writer may have
 //!   taken the volume over, and removed objects before that map.
 
 use crate::append::{Append, Appended};

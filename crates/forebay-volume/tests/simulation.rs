@@ -6,8 +6,8 @@
 //!   than what was acknowledged to that one as durable (invariants VB2, VB3 and VB4);
 //! - what is read is what was written last (invariants VB1, VB5 and VB6);
 //! - a record in doubt is settled before the next (invariant VB7);
-//! - neither `gc` nor a writer's own removal beside all of it takes what is needed, and who has just
-//!   opened the volume finds all of it (invariants VB8 to VB11).
+//! - neither `gc` nor a writer's own removal beside all of it takes what is needed (invariants VB8,
+//!   VB9 and VB10), and who has just opened the volume finds all of it (invariant VB11).
 
 #![allow(clippy::unwrap_used)]
 

@@ -305,8 +305,8 @@ fn records_are_removed_once_a_map_covers_them_and_nothing_lies_in_them() {
     assert_eq!(removals(&mut writer), [log(2), map_key(4)]);
 }
 
-/// Invariant VB11: the second writer makes its opening record, `gc` makes a map of it, and a third
-/// one takes the volume over and removes what it replaced, all while the second reads that map.
+/// The second writer makes its opening record, `gc` makes a map of it, and a third one takes the
+/// volume over and removes what it replaced, all while the second reads that map. Invariant VB11.
 #[test]
 fn a_writer_that_is_overtaken_while_it_opens_begins_with_what_is_there() {
     let mut bucket = Bucket::default();

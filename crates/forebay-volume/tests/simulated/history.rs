@@ -31,8 +31,8 @@ fn stamp_of(page: &[u8]) -> u64 {
     stamp
 }
 
-/// The page at byte `at` of the object `key`; none if it is gone. Where a record was removed, a slow
-/// opening may have put its own, which does not count and is shorter.
+/// The page at byte `at` of the object `key`; none if it is gone. Where a record was removed, a
+/// slow opening may have put its own, which does not count and is shorter.
 pub(crate) fn page_in<'b>(bucket: &'b Bucket, key: &str, at: u64) -> Option<&'b [u8]> {
     let at = at as usize;
     bucket.peek(key)?.get(at..at + PAGE_BYTES as usize)
