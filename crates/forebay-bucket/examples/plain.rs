@@ -39,14 +39,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         [verb @ ("put" | "get"), address, bytes, count, depth] => {
             let bucket = bucket_at(OsStr::new(address), true)?;
             let bytes = bytes.parse()?;
-            if verb == "get" {
+            let makes = verb == "put";
+            if !makes {
                 let made = bucket.ask(&Call::Make {
                     key: READ_KEY.into(),
                     bytes: vec![7; READ_BYTES as usize],
                 });
                 made?;
             }
-            let ask = move |number| call(verb == "put", bytes, number);
+            let ask = move |number| call(makes, bytes, number);
             measure(&bucket, ask, count.parse()?, depth.parse()?)
         }
         _ => Err("see the first lines of this file".into()),
