@@ -27,10 +27,15 @@ trap 'exit 130' INT TERM
 
 # Serves disk.img, with the other arguments, and returns when clients can connect.
 serve() {
+  serve_at disk.img "$@"
+}
+
+# The same for another PATH.
+serve_at() {
   # The FIFO ends this wait at the server's first line, or at its death.
   rm -f started
   mkfifo started
-  "$forebay" serve nbd disk.img --socket "$socket" "$@" >started 2>>server.log &
+  "$forebay" serve nbd "$@" --socket "$socket" >started 2>>server.log &
   server=$!
   local line
   read -r line <started && [ "$line" = "$uri" ]
@@ -300,6 +305,21 @@ check_qemu_speaks_tls() (
   rm -rf pki
 )
 
+check_a_volume_reports_what_it_takes() (
+  set -e
+  trap kill_server EXIT
+  serve_at "folder://$PWD/volume" --create 64M --chunk 64K --memory 64M --metrics 127.0.0.1:0
+  address=$(sed -n 's/.*metrics at //p' server.log | tail -n 1)
+  qemu-io -f raw -c 'write -P 7 0 1M' -c flush -c 'write -P 8 0 1M' -c flush "$uri" >/dev/null
+  curl -sf "$address" >metrics.txt
+  for line in 'bucket_requests_total{export="",call="make",result="ok"} [1-9]' 'volume_epoch{export=""} 1' \
+    'volume_dead_bytes{export=""} 1048576' 'volume_live_bytes{export=""} 1048576'; do
+    grep -q "^forebay_$line" metrics.txt
+  done
+  end
+  rm -rf volume
+)
+
 check_a_volume_in_a_folder_moves() (
   "$moves" "$forebay"
 )
@@ -329,6 +349,7 @@ check metrics_are_reported fio curl
 check why_names_the_heavy_client fio curl
 check tls_is_spoken_and_demanded openssl nbdinfo nbdcopy
 check qemu_speaks_tls openssl qemu-io qemu-img
+check a_volume_reports_what_it_takes qemu-io curl
 check a_volume_in_a_folder_moves qemu-io
 check a_volume_at_an_s3_server_moves qemu-io moto_server curl
 if [ -b /dev/nbd0 ]; then

@@ -2,6 +2,7 @@
 //! and gives up at last.
 
 use crate::bucket::{Bucket, Trouble};
+use crate::statistics::{BucketStatistics, Traffic};
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
@@ -28,6 +29,7 @@ pub(crate) struct Asker {
     is_stopped: AtomicBool,
     /// Whoever opens the volume hears of its troubles by the error; later they are said.
     speaks: AtomicBool,
+    traffic: Traffic,
     /// The trouble that was reported last and has not ended since.
     said: Mutex<Option<String>>,
 }
@@ -56,12 +58,18 @@ impl Asker {
             answer_timeout,
             is_stopped: AtomicBool::new(false),
             speaks: AtomicBool::new(false),
+            traffic: Traffic::default(),
             said: Mutex::new(None),
         }
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Puts what was asked into `statistics`.
+    pub(crate) fn count_into(&self, statistics: &mut BucketStatistics) {
+        self.traffic.put_into(statistics);
     }
 
     /// Troubles are said from now on.
@@ -80,10 +88,16 @@ impl Asker {
     /// # Errors
     /// [`Trouble`] that lasts, or has lasted for too long.
     pub(crate) fn ask(&self, call: &Call, tries: &mut Tries) -> Result<Reply, Trouble> {
-        match self.bucket.ask(call) {
+        let answered = self.bucket.ask(call);
+        self.traffic.count(call, answered.as_ref().ok());
+        match answered {
             Ok(reply) => {
-                *tries = Tries::begin();
-                self.say_over();
+                // That an object is there, or not, is asked between tries to make it: a bucket that
+                // is read and cannot be written would be tried for ever.
+                if !matches!(reply, Reply::Exists | Reply::Missing) {
+                    *tries = Tries::begin();
+                    self.say_over();
+                }
                 Ok(reply)
             }
             Err(trouble) => {

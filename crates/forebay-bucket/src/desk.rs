@@ -9,7 +9,8 @@
 //! - invariant BS3: a request that waits is ended by the next change that lets it go on, or by the
 //!   failure of what it waits for.
 
-use crate::jobs::{Job, Piece, ReadJob, UploadJob};
+use crate::jobs::{Job, Piece, ReadJob, Removed, UploadJob};
+use crate::statistics::BucketStatistics;
 use forebay_base::sync::Arc;
 use forebay_rt::wait::Slot;
 use forebay_store::{Extent, Failure, Io, IoKind, Request};
@@ -19,6 +20,8 @@ use forebay_volume::{
 use std::collections::{BTreeSet, VecDeque};
 
 const PAGE: usize = PAGE_BYTES as usize;
+/// Chunks of no use that stay in any case, for those who opened the volume a little earlier.
+const FREE_DEAD_CHUNKS: u64 = 64;
 
 /// How much a store does at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub(crate) struct Limits {
     pub(crate) staged_pages: usize,
     /// Chunks that are uploaded at once at most.
     pub(crate) uploads: usize,
+    /// See [`crate::BucketSettings::dead_percent`].
+    pub(crate) dead_percent: Option<u32>,
 }
 
 /// Requests that have ended, to be finished by whoever holds no lock.
@@ -62,6 +67,18 @@ enum Recording {
     Wanted,
 }
 
+/// Whether objects that nobody needs are removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Removing {
+    No,
+    /// One is.
+    One,
+    /// There was no answer: not before the next record.
+    PutOff,
+    /// The bucket does not let this writer do it.
+    Never,
+}
+
 /// Who may change the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
@@ -89,6 +106,7 @@ pub(crate) struct Desk {
     /// An upload has failed: none is begun for its own sake until somebody asks for something.
     is_put_off: bool,
     is_mapping: bool,
+    removing: Removing,
     closing: Option<Arc<Slot<bool>>>,
     is_stopped: bool,
 }
@@ -112,6 +130,7 @@ impl Desk {
             uploading: BTreeSet::new(),
             is_put_off: false,
             is_mapping: false,
+            removing: Removing::No,
             closing: None,
             is_stopped: false,
         }
@@ -133,9 +152,26 @@ impl Desk {
         self.is_stopped
     }
 
-    /// The number of the record before which this writer ended.
+    /// The number of the record that is another writer's, if this one found it as its own next one.
     pub(crate) fn last_number(&self) -> u64 {
         self.writer.map().number()
+    }
+
+    /// What to ask when an object is missing; none if this is no writer, or knows it already.
+    pub(crate) fn successor(&self) -> Option<Call> {
+        if self.standing == Standing::ReadOnly || self.is_fenced() {
+            return None;
+        }
+        self.writer.successor()
+    }
+
+    /// The record is there: another writer has the volume.
+    pub(crate) fn succeeded(&mut self, ended: &mut Ended) {
+        self.writer.succeeded();
+        // A record that is under way ends what waits when it ends.
+        if !self.is_recording() {
+            self.end_fenced(ended);
+        }
     }
 
     /// Takes `io`.
@@ -301,7 +337,7 @@ impl Desk {
         if self.standing == Standing::ReadOnly || self.is_fenced() {
             return None;
         }
-        if let Some(job) = self.next_map() {
+        if let Some(job) = self.next_map().or_else(|| self.next_removal()) {
             return Some(job);
         }
         if !self.is_recording() && self.begin_commit() {
@@ -461,7 +497,12 @@ impl Desk {
             return;
         }
         match result {
-            Ok(()) if recorded == Recording::Wanted => self.commit_ends(Ok(()), ended),
+            Ok(()) if recorded == Recording::Wanted => {
+                if self.removing == Removing::PutOff {
+                    self.removing = Removing::No;
+                }
+                self.commit_ends(Ok(()), ended);
+            }
             // It was one in doubt; the commit goes on.
             Ok(()) => {}
             Err(failure) => self.commit_ends(Err(failure), ended),
@@ -483,14 +524,60 @@ impl Desk {
         if self.is_mapping {
             return None;
         }
-        let append: Append = self.writer.map_to_make()?;
+        let most_dead_bytes = self.most_dead_bytes().unwrap_or(u64::MAX);
+        let append: Append = self.writer.map_to_make(most_dead_bytes)?;
         self.is_mapping = true;
         Some(Job::Map(append))
     }
 
-    /// A map was made, or not: nothing depends on it.
-    pub(crate) fn mapped(&mut self) {
+    /// A map was made, or not: without it more is read at the next start, and kept until then.
+    pub(crate) fn mapped(&mut self, is_made: bool) {
         self.is_mapping = false;
+        if is_made {
+            self.writer.map_made();
+        }
+    }
+
+    fn next_removal(&mut self) -> Option<Job> {
+        if self.removing != Removing::No || self.standing != Standing::Writer {
+            return None;
+        }
+        let call = self.writer.next_removal(self.most_dead_bytes()?)?;
+        self.removing = Removing::One;
+        Some(Job::Remove(call))
+    }
+
+    /// The bytes of useless objects that stay; none if all do.
+    fn most_dead_bytes(&self) -> Option<u64> {
+        if self.removing == Removing::Never {
+            return None;
+        }
+        let percent = u64::from(self.limits.dead_percent?);
+        let least = FREE_DEAD_CHUNKS * u64::from(self.manifest().chunk_bytes);
+        let most = (self.writer.live_bytes() / 100).saturating_mul(percent);
+        Some(most.max(least))
+    }
+
+    /// A removal has ended.
+    pub(crate) fn removed(&mut self, removed: Removed) {
+        self.removing = match removed {
+            Removed::Done => Removing::No,
+            Removed::NotNow => Removing::PutOff,
+            Removed::Refused => Removing::Never,
+        };
+    }
+
+    /// What is known of the volume; not what was asked for it.
+    pub(crate) fn statistics(&self) -> BucketStatistics {
+        BucketStatistics {
+            epoch: self.writer.map().epoch(),
+            is_fenced: self.is_fenced(),
+            staged_bytes: self.writer.staged_pages() as u64 * PAGE_BYTES,
+            log_records: self.writer.log_records(),
+            live_bytes: self.writer.live_bytes(),
+            dead_bytes: self.writer.dead_bytes(),
+            ..BucketStatistics::default()
+        }
     }
 
     /// Leaves the volume to others, if nothing is left to commit. `closing` is set when that is

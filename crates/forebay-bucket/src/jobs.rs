@@ -22,6 +22,8 @@ pub(crate) enum Job {
     Record,
     /// A map, which shortens the next start.
     Map(Append),
+    /// The removal of an object that nobody needs.
+    Remove(Call),
 }
 
 /// Pages of a read that lie in the bucket.
@@ -54,6 +56,29 @@ pub(crate) struct UploadJob {
     pub(crate) base: Option<(ChunkObject, Vec<usize>)>,
     /// Pages that are taken over from records: page, key, byte, checksum.
     pub(crate) inline: Vec<(usize, Piece)>,
+}
+
+/// Why the object of a chunk was not made.
+pub(crate) enum Unmade {
+    /// The object with this key, of which it takes something over, is not there.
+    Missing(String),
+    Failed(Failure),
+}
+
+impl From<Failure> for Unmade {
+    fn from(failure: Failure) -> Unmade {
+        Unmade::Failed(failure)
+    }
+}
+
+/// How a removal ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removed {
+    Done,
+    /// There was no answer.
+    NotNow,
+    /// It is of no use to ask again.
+    Refused,
 }
 
 /// How a read ended.
@@ -103,7 +128,10 @@ impl Asker {
     }
 
     /// Makes the object of a chunk. Returns its checksum.
-    pub(crate) fn upload(&self, job: &mut UploadJob) -> Result<u32, Failure> {
+    ///
+    /// # Errors
+    /// [`Unmade`].
+    pub(crate) fn upload(&self, job: &mut UploadJob) -> Result<u32, Unmade> {
         if let Some((object, pages)) = &job.base {
             let key = object.name.to_string();
             let call = Call::Get {
@@ -111,10 +139,12 @@ impl Asker {
                 range: None,
             };
             let found = self.get(&call).map_err(|trouble| trouble.failure)?;
-            let found = found.ok_or_else(|| self.missing(&key))?;
+            let Some(found) = found else {
+                return Err(Unmade::Missing(key));
+            };
             if found.len() != job.bytes.len() || crc32c(&found) != object.crc {
                 self.say_damaged(&key);
-                return Err(Failure::Device(5));
+                return Err(Failure::Device(5).into());
             }
             for &page in pages {
                 let at = page * PAGE..(page + 1) * PAGE;
@@ -122,8 +152,9 @@ impl Asker {
             }
         }
         for (page, piece) in &job.inline {
-            let found = self.fetch(piece)?;
-            let found = found.ok_or_else(|| self.missing(&piece.key))?;
+            let Some(found) = self.fetch(piece)? else {
+                return Err(Unmade::Missing(piece.key.clone()));
+            };
             job.bytes[page * PAGE..(page + 1) * PAGE].copy_from_slice(&found);
         }
         let bytes = std::mem::take(&mut job.bytes);
@@ -138,9 +169,9 @@ impl Asker {
                     self.name(),
                     job.name
                 ));
-                Err(Failure::Device(5))
+                Err(Failure::Device(5).into())
             }
-            Err(trouble) => Err(trouble.failure),
+            Err(trouble) => Err(trouble.failure.into()),
         }
     }
 
@@ -165,6 +196,26 @@ impl Asker {
             }
         }
         Ok(())
+    }
+
+    /// Removes an object that nobody needs.
+    pub(crate) fn remove(&self, call: &Call) -> Removed {
+        let mut tries = Tries::begin();
+        loop {
+            match self.ask(call, &mut tries) {
+                Ok(Reply::Unknown) => {}
+                Ok(_) => return Removed::Done,
+                Err(Trouble { is_lasting, .. }) if !is_lasting => return Removed::NotNow,
+                Err(trouble) => {
+                    say(format_args!(
+                        "{}: objects that nobody needs cannot be removed and stay: {trouble}; \
+                         forebay volume gc removes them",
+                        self.name()
+                    ));
+                    return Removed::Refused;
+                }
+            }
+        }
     }
 
     /// What the writer says of itself that made record `number`.

@@ -18,6 +18,7 @@ mod folder;
 mod jobs;
 mod opener;
 mod remote;
+mod statistics;
 mod store;
 mod upkeep;
 
@@ -25,5 +26,6 @@ pub use bucket::{Bucket, Trouble};
 pub use folder::FolderBucket;
 pub use opener::{BucketOpener, CHUNK_BYTES, bucket_at, is_chunk_size};
 pub use remote::RemoteBucket;
+pub use statistics::{BucketStatistics, CALLS};
 pub use store::{BucketError, BucketSettings, BucketStore};
 pub use upkeep::{Checked, VolumeInfo, check, collect, info};

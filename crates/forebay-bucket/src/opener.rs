@@ -5,7 +5,9 @@ use crate::folder::FolderBucket;
 use crate::remote::RemoteBucket;
 use crate::store::{BucketError, BucketSettings, BucketStore};
 use forebay_rt::{fresh_number, say};
-use forebay_store::{Extent, Failure, Holes, Medium, Opener, Volume, VolumeError, VolumeMode};
+use forebay_store::{
+    Extent, Failure, Figure, Holes, Medium, Opener, Volume, VolumeError, VolumeMode,
+};
 use forebay_volume::{Access, Manifest, PAGE_BYTES, VolumeFault, Writing};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -185,6 +187,10 @@ impl Medium for OpenVolume {
             return Err(self.refused("open", text));
         }
         Ok(())
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        self.store.statistics().figures()
     }
 
     fn close(&self) -> Result<(), VolumeError> {

@@ -143,6 +143,8 @@ impl Bucket for RemoteBucket {
             }
         };
         match answered {
+            // It may have been made or not, and must not be asked for again at once.
+            Err(error) if is_conflict(&error) => Err(trouble_of(&error)),
             Err(Error::AlreadyExists { .. } | Error::Precondition { .. })
                 if matches!(call, Call::Make { .. }) =>
             {
@@ -183,6 +185,15 @@ fn is_bucket_missing<T>(answered: &Result<T, Error>) -> bool {
         .is_err_and(|error| chain(error).contains("NoSuchBucket"))
 }
 
+/// Whether another request was under way for the same object. `object_store` has one error for this
+/// and for an object that is there.
+fn is_conflict(error: &Error) -> bool {
+    let text = chain(error);
+    ["ConditionalRequestConflict", "OperationAborted"]
+        .iter()
+        .any(|sign| text.contains(sign))
+}
+
 /// Whether a range was asked for that begins past the end of its object.
 fn is_past_the_end(call: &Call, error: &Error) -> bool {
     let signs = [
@@ -212,13 +223,28 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
+/// What servers call a bucket that takes no more: Ceph, MinIO, and those that answer 507.
+const FULL: [&str; 3] = [
+    "QuotaExceeded",
+    "XMinioStorageFull",
+    "507 Insufficient Storage",
+];
+
 /// The trouble for an error, in one line.
 fn trouble_of(error: &Error) -> Trouble {
     let text = chain(error);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let has_one = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
     match error {
         _ if text.contains("NoSuchBucket") => {
             Trouble::lasting("there is no such bucket; make it first", Failure::Gone)
+        }
+        // Keys of this kind are renewed before their time, and perhaps they are by now.
+        _ if has_one(&["ExpiredToken", "TokenRefreshRequired"]) => {
+            Trouble::passing(format!("the server refuses keys that have expired: {text}"))
+        }
+        _ if has_one(&FULL) => {
+            Trouble::lasting(format!("the bucket is full: {text}"), Failure::NoSpace)
         }
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => Trouble::lasting(
             format!("the server refuses these keys: {text}"),

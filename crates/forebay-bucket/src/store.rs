@@ -3,15 +3,17 @@
 use crate::asker::{Asker, Tries};
 use crate::bucket::{Bucket, Trouble};
 use crate::desk::{Desk, Ended, Limits, zero_tail};
-use crate::jobs::{Job, ReadEnd};
+use crate::jobs::{Job, ReadEnd, Unmade};
+use crate::statistics::BucketStatistics;
 use forebay_base::Span;
+use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::thread::SMALL_STACK_BYTES;
 use forebay_rt::wait::{Slot, WaitQueue};
 use forebay_rt::{block_on, say};
 use forebay_store::{Crew, Durability, Extent, Failure, Geometry, Io, ObjectId, Store};
 use forebay_volume::{
-    Access, Manifest, Opened, Opening, PAGE_BYTES, Progress, VolumeFault, Writer,
+    Access, Appended, Manifest, Opened, Opening, PAGE_BYTES, Progress, VolumeFault, Writer,
 };
 use std::fmt;
 use std::io;
@@ -21,8 +23,10 @@ use thiserror::Error;
 /// The most pages of one request.
 const IO_PAGES_LIMIT: u64 = 256;
 const UPLOADS_LIMIT: u64 = 16;
-/// Threads for reads, beside one for each upload and one for a record.
+/// Threads for reads, beside one for each upload.
 const READERS: usize = 8;
+/// Threads for what nobody waits for: a record or a map, and a removal.
+const KEEPERS: usize = 2;
 /// Chunks in memory for each upload: as it was found, put together, and on its way.
 const UPLOAD_CHUNKS: u64 = 3;
 /// Chunks that are staged at least: half of them are uploaded while the others fill.
@@ -36,14 +40,24 @@ pub struct BucketSettings {
     /// A request is repeated for this long, if the bucket does not answer. Then it fails with
     /// [`Failure::NoAnswer`], and the caller may ask again.
     pub answer_timeout: Span,
+    /// A writer removes objects that its commits have made useless, the oldest first, while these
+    /// have more than this percentage of the bytes of those that are needed, and more than 64
+    /// chunks. None: they stay until somebody runs `gc`.
+    pub dead_percent: Option<u32>,
+}
+
+impl BucketSettings {
+    /// What is usual.
+    pub const USUAL: BucketSettings = BucketSettings {
+        memory_bytes: 64 << 20,
+        answer_timeout: Span::from_secs(30),
+        dead_percent: None,
+    };
 }
 
 impl Default for BucketSettings {
     fn default() -> BucketSettings {
-        BucketSettings {
-            memory_bytes: 64 << 20,
-            answer_timeout: Span::from_secs(30),
-        }
+        BucketSettings::USUAL
     }
 }
 
@@ -119,6 +133,8 @@ struct Core {
     desk: Mutex<Desk>,
     arrivals: WaitQueue,
     asker: Asker,
+    /// Several threads may find out that another writer has the volume.
+    is_fence_said: AtomicBool,
 }
 
 impl fmt::Debug for BucketStore {
@@ -151,7 +167,10 @@ impl BucketStore {
         let manifest = opened.manifest;
         let writer = Writer::new(opened);
         let limits = match limits(&manifest, settings.memory_bytes) {
-            Ok(limits) => limits,
+            Ok(limits) => Limits {
+                dead_percent: settings.dead_percent,
+                ..limits
+            },
             Err(error) => {
                 if !is_read_only {
                     asker.leave(writer);
@@ -163,9 +182,10 @@ impl BucketStore {
             desk: Mutex::new(Desk::new(writer, limits, is_read_only)),
             arrivals: WaitQueue::new(),
             asker,
+            is_fence_said: AtomicBool::new(false),
         });
         let mut crew = Crew::default();
-        for _ in 0..=limits.uploads + READERS {
+        for _ in 0..limits.uploads + READERS + KEEPERS {
             let core = core.clone();
             crew.start("forebay-bucket", move || core.work())?;
         }
@@ -196,6 +216,13 @@ impl BucketStore {
         block_on(closing.take())
     }
 
+    /// What it has done, and what its volume takes.
+    pub fn statistics(&self) -> BucketStatistics {
+        let mut statistics = lock(&self.core.desk).statistics();
+        self.core.asker.count_into(&mut statistics);
+        statistics
+    }
+
     /// The run from byte `offset_bytes` to at most `end_bytes`.
     pub(crate) fn extent_at(&self, offset_bytes: u64, end_bytes: u64) -> Extent {
         lock(&self.core.desk).extent_at(offset_bytes, end_bytes)
@@ -207,7 +234,7 @@ fn limits(manifest: &Manifest, memory_bytes: u64) -> Result<Limits, BucketError>
     let chunk_bytes = u64::from(manifest.chunk_bytes);
     let stack_bytes = SMALL_STACK_BYTES as u64;
     let upload_bytes = UPLOAD_CHUNKS * chunk_bytes + stack_bytes;
-    let crew_bytes = (READERS as u64 + 1) * stack_bytes;
+    let crew_bytes = (READERS + KEEPERS) as u64 * stack_bytes;
     let needed_bytes = LEAST_STAGED_CHUNKS * chunk_bytes + upload_bytes + crew_bytes;
     if memory_bytes < needed_bytes {
         return Err(BucketError::Memory {
@@ -222,6 +249,7 @@ fn limits(manifest: &Manifest, memory_bytes: u64) -> Result<Limits, BucketError>
     Ok(Limits {
         staged_pages: (staged_bytes / PAGE_BYTES) as usize,
         uploads: 1 + uploads as usize,
+        dead_percent: None,
     })
 }
 
@@ -285,12 +313,15 @@ impl Core {
                 ReadEnd::Missing(job, key) => {
                     let again = lock(&self.desk).read_again(*job, &mut ended);
                     if let Err(io) = again {
-                        ended.push(io, Err(self.asker.missing(&key)));
+                        ended.push(io, Err(self.missing(&key)));
                     }
                 }
             },
             Job::Upload(mut job) => {
-                let result = self.asker.upload(&mut job);
+                let result = self.asker.upload(&mut job).map_err(|unmade| match unmade {
+                    Unmade::Missing(key) => self.missing(&key),
+                    Unmade::Failed(failure) => failure,
+                });
                 lock(&self.desk).uploaded(&job, result, &mut ended);
             }
             Job::Record => {
@@ -298,21 +329,47 @@ impl Core {
                 let answer = |reply| lock(&self.desk).answer(reply);
                 let result = self.asker.record(next, answer);
                 if result == Err(Failure::Fenced) {
-                    self.say_fenced();
+                    let number = lock(&self.desk).last_number();
+                    self.say_fenced(number);
                 }
                 lock(&self.desk).recorded(result, &mut ended);
             }
             Job::Map(mut append) => {
                 // A map that could not be made is made some records later.
-                let _ = self.asker.append(&mut append);
-                lock(&self.desk).mapped();
+                let made = self.asker.append(&mut append);
+                lock(&self.desk).mapped(matches!(made, Ok(Appended::Ours)));
+            }
+            Job::Remove(call) => {
+                let removed = self.asker.remove(&call);
+                lock(&self.desk).removed(removed);
             }
         }
         ended.finish();
     }
 
-    fn say_fenced(&self) {
-        let number = lock(&self.desk).last_number();
+    /// The failure for an object that is missing. It may be so because another writer has the
+    /// volume and does not need it.
+    fn missing(&self, key: &str) -> Failure {
+        let (successor, number) = {
+            let desk = lock(&self.desk);
+            (desk.successor(), desk.last_number() + 1)
+        };
+        let found = successor.map(|call| self.asker.get(&call));
+        if !matches!(found, Some(Ok(Some(_)))) {
+            return self.asker.missing(key);
+        }
+        let mut ended = Ended::default();
+        lock(&self.desk).succeeded(&mut ended);
+        ended.finish();
+        self.say_fenced(number);
+        Failure::Fenced
+    }
+
+    /// Record `number` is another writer's.
+    fn say_fenced(&self, number: u64) {
+        if self.is_fence_said.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let who = self.asker.writer_of(number);
         say(format_args!(
             "{}: {} has taken the volume over; nothing is written to it any more, and what was \

@@ -9,7 +9,8 @@ mod volumes;
 use forebay::{Cache, Settings};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{PAGE_BYTES, Prng, Span};
-use forebay_bucket::{Bucket, BucketSettings, BucketStore, FolderBucket, Trouble};
+use forebay_bucket::{Bucket, BucketSettings, BucketStore, FolderBucket, Trouble, check, collect};
+use forebay_rt::thread::pause_current;
 
 use forebay_store::{Failure, IoKind, ObjectId, Store};
 use forebay_volume::{Call, DATA_PREFIX, LOG_PREFIX, Reply};
@@ -65,6 +66,10 @@ impl Bench {
     }
 
     fn open(&self, take_over: bool) -> Arc<BucketStore> {
+        self.open_with(take_over, None)
+    }
+
+    fn open_with(&self, take_over: bool, dead_percent: Option<u32>) -> Arc<BucketStore> {
         let bucket = Arc::new(Faulty {
             inner: self.bucket(),
             faults: self.faults.clone(),
@@ -72,6 +77,7 @@ impl Bench {
         let settings = BucketSettings {
             memory_bytes: 8 << 20,
             answer_timeout: Span::from_millis(200),
+            dead_percent,
         };
         BucketStore::open(bucket, "v", writing(take_over), settings).expect("it opens")
     }
@@ -283,6 +289,25 @@ fn a_commit_fails_while_the_bucket_is_away_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_bucket_that_can_only_be_read_ends_a_commit_in_time() {
+    let bench = Bench::new();
+    let driver = driver(&bench.open(false));
+    for pages in [1, 17] {
+        for page in 0..pages {
+            driver
+                .write(OBJECT, page * PAGE, &pattern(page, PAGE_BYTES))
+                .unwrap();
+        }
+        bench.spoil(|call| {
+            matches!(call, Call::Make { .. }).then(|| (Trouble::passing("slow down"), false))
+        });
+        assert_eq!(commit(&driver), Err(Failure::NoAnswer), "{pages} pages");
+        bench.heal();
+        assert_eq!(commit(&driver), Ok(()), "{pages} pages");
+    }
+}
+
+#[test]
 fn writes_that_have_no_room_wait_or_fail_with_what_they_wait_for() {
     let bench = Bench::new();
     let store = bench.open(false);
@@ -335,6 +360,103 @@ fn a_missing_object_fails_its_reads_and_the_rest_is_served() {
     driver.write(OBJECT, CHUNK, &bytes).unwrap();
     assert_eq!(commit(&driver), Ok(()));
     assert!(driver.read(OBJECT, CHUNK, CHUNK) == bytes);
+}
+
+#[test]
+fn a_writer_removes_what_its_commits_made_useless() {
+    for dead_percent in [Some(50), None] {
+        let bench = Bench::new();
+        let settings = BucketSettings {
+            memory_bytes: 8 << 20,
+            dead_percent,
+            ..BucketSettings::default()
+        };
+        let opened = BucketStore::open(bench.bucket(), "v", writing(false), settings);
+        let store = opened.expect("it opens");
+        let driver = driver(&store);
+        for round in 0..4 {
+            for chunk in 0..128 {
+                let bytes = pattern(round * 1_000 + chunk, CHUNK as usize);
+                driver.write(OBJECT, chunk * CHUNK, &bytes).unwrap();
+            }
+            assert_eq!(commit(&driver), Ok(()));
+        }
+        if dead_percent.is_none() {
+            assert_eq!(bench.keys(DATA_PREFIX).len(), 4 * 128);
+            assert_eq!(store.statistics().dead_bytes, 3 * 128 * CHUNK);
+            continue;
+        }
+        // 64 of them may stay.
+        while store.statistics().dead_bytes > 64 * CHUNK {
+            pause_current(Span::from_millis(5));
+        }
+        assert!(store.close());
+        drop((driver, store));
+        // Records and maps that wait count too.
+        let objects = bench.keys(DATA_PREFIX).len();
+        assert!((128 + 60..=128 + 64).contains(&objects), "{objects}");
+        assert_eq!(check(bench.bucket()).unwrap().faults, [""; 0]);
+        let next = Driver::new(bench.open(false), 64);
+        for chunk in 0..128 {
+            let read = next.read(OBJECT, chunk * CHUNK, CHUNK);
+            assert!(read == pattern(3_000 + chunk, CHUNK as usize), "{chunk}");
+        }
+    }
+}
+
+/// A writer that was taken over and needs an object that the other one has removed gets as far as
+/// no record: it would never know.
+#[test]
+fn a_writer_that_misses_an_object_finds_out_that_it_was_taken_over() {
+    let bench = Bench::new();
+    let first = bench.open(false);
+    let driver_of_first = driver(&first);
+    let bytes = pattern(1, CHUNK as usize);
+    for chunk in 0..2 {
+        driver_of_first
+            .write(OBJECT, chunk * CHUNK, &bytes)
+            .unwrap();
+    }
+    assert_eq!(commit(&driver_of_first), Ok(()));
+    let second = bench.open(true);
+    let driver_of_second = driver(&second);
+    let others = pattern(2, CHUNK as usize);
+    driver_of_second.write(OBJECT, 0, &others).unwrap();
+    assert_eq!(commit(&driver_of_second), Ok(()));
+    collect(bench.bucket()).expect("the volume is well");
+    // More than fits into a record: the chunks are made anew, from what was there.
+    for chunk in 0..2 {
+        let part = &bytes[..9 * PAGE_BYTES];
+        driver_of_first.write(OBJECT, chunk * CHUNK, part).unwrap();
+    }
+    assert_eq!(commit(&driver_of_first), Err(Failure::Fenced));
+    assert!(first.is_fenced() && !first.close());
+    assert_eq!(commit(&driver_of_first), Err(Failure::Fenced));
+    assert!(driver_of_second.read(OBJECT, 0, CHUNK) == others);
+}
+
+#[test]
+fn a_bucket_that_lets_nothing_be_removed_serves_all_the_same() {
+    let bench = Bench::new();
+    let store = bench.open_with(false, Some(50));
+    let driver = driver(&store);
+    let tries = Arc::new(Mutex::new(0));
+    let counted = tries.clone();
+    bench.spoil(move |call| {
+        matches!(call, Call::Remove { .. }).then(|| {
+            *lock(&counted) += 1;
+            (Trouble::lasting("no", Failure::Device(13)), false)
+        })
+    });
+    for round in 0..3 {
+        for chunk in 0..128 {
+            let bytes = pattern(round, CHUNK as usize);
+            driver.write(OBJECT, chunk * CHUNK, &bytes).unwrap();
+        }
+        assert_eq!(commit(&driver), Ok(()));
+    }
+    assert!(store.close());
+    assert_eq!(*lock(&tries), 1, "it asks no second time");
 }
 
 #[test]

@@ -24,6 +24,7 @@ use volumes::{CHUNK, pattern, writing};
 const SETTINGS: BucketSettings = BucketSettings {
     memory_bytes: 8 << 20,
     answer_timeout: Span::from_secs(30),
+    ..BucketSettings::USUAL
 };
 
 fn open(far: &Far, prefix: &str, take_over: bool) -> Result<Arc<BucketStore>, BucketError> {

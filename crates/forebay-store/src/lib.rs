@@ -37,7 +37,7 @@ pub use files::{OpenError, OpenMode, Opened};
 pub use holes::{Extent, FileHoles, Holes};
 pub use io::{Finish, FinishedIo, Io, IoKind, ObjectId, PagePointer, Request};
 pub use memory::MemoryStore;
-pub use volume::{Medium, Opener, Openers, Volume, VolumeError, VolumeMode, VolumeUser};
+pub use volume::{Figure, Medium, Opener, Openers, Volume, VolumeError, VolumeMode, VolumeUser};
 pub use wrap::{
     CountStore, Counts, DelayStore, Delays, Fault, FaultAction, FaultStore, FaultWhen, Rate,
     RateStore,

@@ -57,6 +57,21 @@ pub struct Volume {
     pub warning: Option<String>,
 }
 
+/// A number that a volume has to say of itself, for metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// Words joined by underscores; a unit comes last.
+    pub name: &'static str,
+    /// What it is, in a few words. Figures of one name have one text.
+    pub help: &'static str,
+    /// What distinguishes it from others of its name: names and values.
+    pub labels: Vec<(&'static str, &'static str)>,
+    /// Whether it only grows.
+    pub is_counter: bool,
+    /// The number.
+    pub value: u64,
+}
+
 /// An open volume, apart from its bytes: its holes, and what became of it.
 pub trait Medium: Holes {
     /// Why a commit has failed, if one has and what was written before may be lost: then every
@@ -81,6 +96,11 @@ pub trait Medium: Holes {
     /// [`VolumeError`]; others may have to be asked to take it over then.
     fn close(&self) -> Result<(), VolumeError> {
         Ok(())
+    }
+
+    /// What it has to say of itself; figures of one name stand together.
+    fn figures(&self) -> Vec<Figure> {
+        Vec::new()
     }
 
     /// Whether it has lost its name, so that what is written to it is gone with the last who has it

@@ -4,7 +4,7 @@
 //!   further objects of older epochs, and of the last epoch only those from [`Map::settled`] on.
 //! - invariant VB9: records go only after a map that covers them is there, and openings stay.
 
-use crate::append::Append;
+use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};
 use crate::fault::VolumeFault;
 use crate::map::Map;
@@ -82,8 +82,18 @@ impl Collecting {
                 }
             }
             Step::MakeMap(map, append) => {
-                if let Progress::Done(_) = append.answer(reply) {
-                    self.step = Step::List(map.clone(), DATA_PREFIX);
+                match append.answer(reply) {
+                    Progress::More => {}
+                    Progress::Done(Appended::Ours) => {
+                        self.step = Step::List(map.clone(), DATA_PREFIX);
+                    }
+                    // Records must not go if that map does not stand for them.
+                    Progress::Done(Appended::Theirs) => {
+                        return Err(VolumeFault::Damaged {
+                            key: map_key(map.number()),
+                            what: "it is not the map as of its record",
+                        });
+                    }
                 }
             }
             Step::List(map, prefix) => {

@@ -83,6 +83,7 @@ mod opening;
 mod probing;
 mod reading;
 mod record;
+mod waste;
 mod writer;
 
 pub use append::{Append, Appended};

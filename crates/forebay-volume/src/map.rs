@@ -115,6 +115,11 @@ impl Map {
         self.chunks.get(&chunk).copied()
     }
 
+    /// How many chunks are no holes.
+    pub fn chunk_count(&self) -> usize {
+        self.chunks.len()
+    }
+
     /// Page `page`, if it lies above its chunk.
     pub fn page(&self, page: u64) -> Option<InlinePage> {
         self.pages.get(&page).copied()

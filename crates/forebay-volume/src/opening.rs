@@ -4,6 +4,10 @@
 //!   ever made at that place of the log. `gc` never removes opening records, so the writer before
 //!   finds this one at the place of its own next record, and cannot commit any more. A place that
 //!   `gc` has emptied does not count: a writer that makes a record there sees a map that covers it.
+//! - invariant VB11: the last answer of an opening is a list without a map newer than its state.
+//!   Objects of a state go only behind such a map (VB8, VB9, VB10), so all of them were there then.
+//!   A list before it is not enough: while the map that it showed was read, another writer may have
+//!   taken the volume over, and removed objects before that map.
 
 use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};
@@ -73,9 +77,11 @@ enum Step {
 struct Fence {
     opened: Opened,
     append: Append,
-    /// Whether it is there, and maps newer than `opened.base` are looked for.
+    /// Whether it is there, and maps newer than `known` are looked for.
     is_made: bool,
-    /// Such a map, which says whether the record counts.
+    /// Maps up to this one have nothing that `opened` lacks.
+    known: u64,
+    /// A newer map, which says whether the record counts.
     newer: Option<u64>,
 }
 
@@ -236,6 +242,7 @@ impl Fence {
             opened,
             append: Append::new(log_key(number), bytes),
             is_made: false,
+            known: number - 1,
             newer: None,
         })
     }
@@ -252,20 +259,21 @@ impl Fence {
     }
 
     fn answer(&mut self, reply: Reply) -> Result<Progress<Fenced>, VolumeFault> {
-        let has = |fence: &Fence| Ok(Progress::Done(Fenced::Has(fence.opened.clone())));
-        let own = self.opened.map.number();
         match (self.newer, reply) {
             (Some(number), Reply::Bytes(bytes)) => {
                 let map = Map::decode(&self.opened.manifest, number, &bytes)?;
                 // The map covers the record: it counts if the replay met it.
-                if map.writer() == self.opened.map.writer() {
-                    return has(self);
+                if map.writer() != self.opened.map.writer() {
+                    return Ok(Progress::Done(Fenced::Again));
                 }
-                return Ok(Progress::Done(Fenced::Again));
+                self.known = number;
+                self.newer = None;
             }
             (Some(_), Reply::Missing) => self.newer = None,
             (None, Reply::Keys(keys)) if self.is_made => match newest(&keys) {
-                newest if newest < own => return has(self),
+                newest if newest <= self.known => {
+                    return Ok(Progress::Done(Fenced::Has(self.opened.clone())));
+                }
                 newest => self.newer = Some(newest),
             },
             (None, reply) if !self.is_made => match self.append.answer(reply) {

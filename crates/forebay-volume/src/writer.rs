@@ -15,6 +15,7 @@ use crate::map::{ChunkObject, Map, PAGE};
 use crate::name::{ChunkName, log_key, map_key};
 use crate::opening::Opened;
 use crate::record::{Body, Content, INLINE_PAGES, Record};
+use crate::waste::Waste;
 use std::collections::BTreeMap;
 
 /// The most pages that may lie in records. A commit that would exceed it goes to chunks.
@@ -68,6 +69,7 @@ pub struct Writer {
     /// Chunk objects that are being made.
     making: Vec<u64>,
     sealed: Option<Append>,
+    waste: Waste,
     is_fenced: bool,
 }
 
@@ -75,6 +77,7 @@ impl Writer {
     /// The writer of `opened`, which was opened for writing.
     pub fn new(opened: Opened) -> Writer {
         Writer {
+            waste: Waste::new(&opened.map, opened.base),
             manifest: opened.manifest,
             map: opened.map,
             base: opened.base,
@@ -169,11 +172,12 @@ impl Writer {
         assert!(chunk < self.manifest.chunks(), "a chunk of the volume");
         self.drop_staged(chunk);
         let is_hole = self.map.chunk(chunk).is_none() && self.inline_in(chunk) == 0;
-        if is_hole {
-            self.pending.remove(&chunk);
+        let replaced = if is_hole {
+            self.pending.remove(&chunk)
         } else {
-            self.pending.insert(chunk, Content::Hole);
-        }
+            self.pending.insert(chunk, Content::Hole)
+        };
+        self.forget(replaced);
     }
 
     /// Whether `chunk` is zeros, as far as is known without reading.
@@ -256,12 +260,22 @@ impl Writer {
     pub fn made_with(&mut self, chunk: u64, name: ChunkName, crc: u32) {
         self.making.retain(|&number| number != name.number);
         self.drop_staged(chunk);
-        self.pending.insert(chunk, Content::Object { name, crc });
+        let replaced = self.pending.insert(chunk, Content::Object { name, crc });
+        self.forget(replaced);
+    }
+
+    /// No record will name what was made for the next one and is replaced already.
+    fn forget(&mut self, replaced: Option<Content>) {
+        if let Some(Content::Object { name, .. }) = replaced {
+            self.waste.never_named(name);
+        }
     }
 
     /// The object `name` could not be made, and nobody will name it.
     pub fn not_made(&mut self, name: ChunkName) {
         self.making.retain(|&number| number != name.number);
+        // It may have been made all the same.
+        self.waste.never_named(name);
     }
 
     /// Begins the record of a commit: see [`Writer::next`]. What is staged goes into it.
@@ -271,7 +285,12 @@ impl Writer {
     pub fn seal(&mut self) {
         assert!(self.sealed.is_none(), "one record at a time");
         assert_eq!(self.need(), Need::Record, "what a commit needs first");
-        let chunks = std::mem::take(&mut self.pending).into_iter().collect();
+        let chunks: Vec<_> = std::mem::take(&mut self.pending).into_iter().collect();
+        for &(chunk, _) in &chunks {
+            if let Some(object) = self.map.chunk(chunk) {
+                self.waste.replaced(object.name);
+            }
+        }
         let pages = std::mem::take(&mut self.staged).into_iter().collect();
         self.append(Body::Commit { chunks, pages });
     }
@@ -321,6 +340,7 @@ impl Writer {
             Progress::More => Ok(Progress::More),
             Progress::Done(Appended::Ours) => {
                 self.sealed = None;
+                self.waste.recorded();
                 Ok(Progress::Done(()))
             }
             Progress::Done(Appended::Theirs) => {
@@ -330,15 +350,71 @@ impl Writer {
         }
     }
 
+    /// The question for the record that only another writer can have made. Ask it when an object is
+    /// missing: others remove what their states do not need, and whoever needs it may not get as
+    /// far as a record of its own. None while a record is in doubt: that one says it.
+    pub fn successor(&self) -> Option<Call> {
+        if self.sealed.is_some() {
+            return None;
+        }
+        let key = log_key(self.map.number() + 1);
+        Some(Call::Get { key, range: None })
+    }
+
+    /// That record is there.
+    pub fn succeeded(&mut self) {
+        self.is_fenced = true;
+    }
+
     /// A map to be made now, if enough records have come since the last one. It shortens the next
-    /// start, and nothing depends on it.
-    pub fn map_to_make(&mut self) -> Option<Append> {
-        let is_due = self.map.number() >= self.base + RECORDS_BETWEEN_MAPS;
+    /// start, and lets useless objects be removed, of which `most_bytes` may stay. See
+    /// [`Writer::map_made`].
+    pub fn map_to_make(&mut self, most_bytes: u64) -> Option<Append> {
+        let is_wanted = self.dead_bytes() > most_bytes && self.waste.wants_map();
+        self.map_after(if is_wanted { 1 } else { RECORDS_BETWEEN_MAPS })
+    }
+
+    /// The same, if `records` records have come.
+    pub fn map_after(&mut self, records: u64) -> Option<Append> {
+        let is_due = self.map.number() >= self.base + records;
         if self.sealed.is_some() || !is_due {
             return None;
         }
         self.base = self.map.number();
+        self.waste.covers(&self.map);
         Some(Append::new(map_key(self.base), self.map.encode()))
+    }
+
+    /// The map that was to be made last is there, as it was to be.
+    pub fn map_made(&mut self) {
+        self.waste.map_made();
+    }
+
+    /// Records since the last map: as many are read at the next start.
+    pub fn log_records(&self) -> u64 {
+        self.map.number() - self.base
+    }
+
+    /// About the bytes of objects that this writer's commits have made useless, and that have not
+    /// been removed.
+    pub fn dead_bytes(&self) -> u64 {
+        self.waste.chunks() * u64::from(self.manifest.chunk_bytes)
+            + self.waste.others() * PAGE as u64
+    }
+
+    /// About the bytes of the objects that are needed.
+    pub fn live_bytes(&self) -> u64 {
+        self.map.chunk_count() as u64 * u64::from(self.manifest.chunk_bytes)
+            + (self.map.inline_pages() * PAGE) as u64
+    }
+
+    /// The removal of the object that has been useless for longest, if such objects have more than
+    /// `most_bytes`. It is not repeated: what cannot be removed is left to `gc`.
+    pub fn next_removal(&mut self, most_bytes: u64) -> Option<Call> {
+        if self.is_fenced || self.dead_bytes() <= most_bytes {
+            return None;
+        }
+        self.waste.next()
     }
 
     fn pages_of(&self, chunk: u64) -> std::ops::Range<u64> {

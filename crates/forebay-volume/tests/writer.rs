@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use forebay_volume::{
-    Access, Body, Call, Content, INLINE_PAGES, INLINE_TOTAL, Manifest, Need, Opening, PAGE_BYTES,
-    Progress, RECORDS_BETWEEN_MAPS, Record, Reply, VolumeFault, Writer, Writing,
+    Access, Body, Call, Collecting, Content, INLINE_PAGES, INLINE_TOTAL, Manifest, Need, Opening,
+    PAGE_BYTES, Progress, RECORDS_BETWEEN_MAPS, Record, Reply, Source, VolumeFault, Writer,
+    Writing, log_key, map_key,
 };
 use std::collections::BTreeMap;
 
@@ -51,7 +52,10 @@ impl Bucket {
 }
 
 fn open(bucket: &mut Bucket, writing: Writing) -> Result<Writer, VolumeFault> {
-    let mut opening = Opening::new(Access::Write(writing));
+    finish(bucket, Opening::new(Access::Write(writing)))
+}
+
+fn finish(bucket: &mut Bucket, mut opening: Opening) -> Result<Writer, VolumeFault> {
     loop {
         let reply = bucket.answer(opening.next());
         if let Progress::Done(opened) = opening.answer(reply)? {
@@ -81,7 +85,7 @@ fn commit(bucket: &mut Bucket, writer: &mut Writer) -> usize {
 
 fn record(bucket: &Bucket, writer: &Writer) -> Record {
     let number = writer.map().number();
-    let bytes = &bucket.objects[&forebay_volume::log_key(number)];
+    let bytes = &bucket.objects[&log_key(number)];
     Record::decode(number, bytes).unwrap().0
 }
 
@@ -133,7 +137,7 @@ fn pages_in_records_stay_few_and_maps_come_now_and_then() {
     for page in 0..INLINE_TOTAL as u64 {
         writer.stage(page * 2, vec![7; PAGE]);
         commit(&mut bucket, &mut writer);
-        maps += u64::from(writer.map_to_make().is_some());
+        maps += u64::from(writer.map_to_make(u64::MAX).is_some());
     }
     assert_eq!(maps, (INLINE_TOTAL as u64 + 1) / RECORDS_BETWEEN_MAPS);
     // Full: the next one goes to chunks, and takes some of the others along.
@@ -195,4 +199,152 @@ fn a_fenced_writer_is_refused_for_ever() {
     for reply in [Reply::Done, Reply::Unknown] {
         assert_eq!(old.answer(reply), Err(VolumeFault::Fenced));
     }
+}
+
+fn removals(writer: &mut Writer) -> Vec<String> {
+    std::iter::from_fn(|| writer.next_removal(0))
+        .map(|call| match call {
+            Call::Remove { key } => key,
+            call => panic!("{call:?}"),
+        })
+        .collect()
+}
+
+/// Invariant VB10.
+#[test]
+fn a_replaced_object_is_removed_once_a_map_of_a_record_without_it_is_there() {
+    let mut bucket = Bucket::default();
+    let mut writer = open(&mut bucket, writing(1, 64 << 20)).unwrap();
+    let chunk = vec![1; 1 << 20];
+    let names = [(); 5].map(|()| writer.name());
+    writer.made(3, names[0], &chunk);
+    commit(&mut bucket, &mut writer);
+    assert_eq!(writer.dead_bytes(), 0);
+    // One that no record named is of no use at once, and so is one that was given up.
+    writer.made(3, names[1], &chunk);
+    writer.made(3, names[2], &chunk);
+    writer.not_made(names[3]);
+    assert_eq!(writer.next_removal(2 << 20), None, "that much may stay");
+    let expected = [names[1], names[3]].map(|name| name.to_string());
+    assert_eq!(removals(&mut writer), expected);
+    commit(&mut bucket, &mut writer);
+    assert_eq!(writer.dead_bytes(), 1 << 20);
+    assert_eq!(removals(&mut writer), [""; 0], "no map covers that");
+    assert!(writer.map_to_make(1 << 20).is_none() && writer.map_to_make(0).is_some());
+    assert_eq!(
+        removals(&mut writer),
+        [""; 0],
+        "nobody knows whether the map is there"
+    );
+    // It was not made. The next one covers the same.
+    writer.made(3, names[4], &chunk);
+    commit(&mut bucket, &mut writer);
+    assert!(writer.map_to_make(0).is_some());
+    writer.map_made();
+    assert_eq!(
+        removals(&mut writer)[..2],
+        [names[0], names[2]].map(|name| name.to_string())
+    );
+    assert_eq!(writer.dead_bytes(), 0);
+}
+
+#[test]
+fn a_record_in_doubt_makes_nothing_useless() {
+    let mut bucket = Bucket::default();
+    let mut writer = open(&mut bucket, writing(1, 64 << 20)).unwrap();
+    let names = [writer.name(), writer.name()];
+    writer.made(3, names[0], &vec![1; 1 << 20]);
+    commit(&mut bucket, &mut writer);
+    writer.made(3, names[1], &vec![2; 1 << 20]);
+    writer.seal();
+    assert_eq!(writer.answer(Reply::Unknown), Ok(Progress::More));
+    assert!(writer.dead_bytes() == 0 && writer.map_after(0).is_none());
+    let Some(Call::Get { key, .. }) = writer.next() else {
+        panic!("it is asked for");
+    };
+    bucket.objects.insert(key, b"of another writer".to_vec());
+    let theirs = bucket.answer(writer.next().unwrap());
+    assert_eq!(writer.answer(theirs), Err(VolumeFault::Fenced));
+    assert!(writer.dead_bytes() == 0 && writer.next_removal(0).is_none());
+}
+
+/// Invariants VB9 and VB10.
+#[test]
+fn records_are_removed_once_a_map_covers_them_and_nothing_lies_in_them() {
+    let mut bucket = Bucket::default();
+    let mut writer = open(&mut bucket, writing(1, 64 << 20)).unwrap();
+    // The record 1 opens the volume. Pages 0 and 1 lie in 2, and then page 0 in 3.
+    for (page, value) in [(0, 1), (1, 1)] {
+        writer.stage(page, vec![value; PAGE]);
+    }
+    commit(&mut bucket, &mut writer);
+    writer.stage(0, vec![2; PAGE]);
+    commit(&mut bucket, &mut writer);
+    writer.discard(9);
+    writer.stage(0, vec![3; PAGE]);
+    commit(&mut bucket, &mut writer);
+    assert!(writer.map_after(4).is_some() && writer.map_after(1).is_none());
+    assert_eq!(
+        removals(&mut writer),
+        [""; 0],
+        "nobody knows whether the map is there"
+    );
+    writer.map_made();
+    let log = log_key;
+    assert_eq!(
+        removals(&mut writer),
+        [log(3)],
+        "1 opens the volume, page 1 is in 2"
+    );
+    // Page 1 moves on, and the next map covers that.
+    writer.stage(1, vec![4; PAGE]);
+    commit(&mut bucket, &mut writer);
+    assert!(writer.map_after(1).is_some());
+    assert_eq!(removals(&mut writer), [""; 0]);
+    writer.map_made();
+    assert_eq!(removals(&mut writer), [log(2), map_key(4)]);
+}
+
+/// The second writer makes its opening record, `gc` makes a map of it, and a third one takes the
+/// volume over and removes what it replaced, all while the second reads that map. Invariant VB11.
+#[test]
+fn a_writer_that_is_overtaken_while_it_opens_begins_with_what_is_there() {
+    let mut bucket = Bucket::default();
+    let mut first = open(&mut bucket, writing(1, 2 << 20)).unwrap();
+    first.stage(17, vec![1; PAGE]);
+    commit(&mut bucket, &mut first);
+    let taking_over = |writer| Writing {
+        take_over: true,
+        ..writing(writer, 2 << 20)
+    };
+
+    let mut second = Opening::new(Access::Write(taking_over(2)));
+    while !bucket.objects.contains_key(&log_key(3)) {
+        let reply = bucket.answer(second.next());
+        assert_eq!(second.answer(reply), Ok(Progress::More));
+    }
+    let mut collecting = Collecting::new();
+    while collecting.answer(bucket.answer(collecting.next())) == Ok(Progress::More) {}
+    let reply = bucket.answer(second.next());
+    assert_eq!(second.answer(reply), Ok(Progress::More));
+    let key = map_key(3);
+    assert_eq!(second.next(), Call::Get { key, range: None });
+
+    let mut third = open(&mut bucket, taking_over(3)).unwrap();
+    third.stage(17, vec![3; PAGE]);
+    commit(&mut bucket, &mut third);
+    let map = third.map_after(1).unwrap();
+    assert_eq!(bucket.answer(map.next()), Reply::Done);
+    third.map_made();
+    // One removal is enough: the bucket still has the map that the second writer asks for.
+    let removal = third.next_removal(0).unwrap();
+    assert_eq!(removal, Call::Remove { key: log_key(2) });
+    bucket.answer(removal);
+
+    let second = finish(&mut bucket, second).unwrap();
+    let Source::Record { record, .. } = second.source(17) else {
+        panic!("the page lies in a record");
+    };
+    assert!(bucket.objects.contains_key(&log_key(record)), "{record}");
+    assert_eq!(second.map().epoch(), 4, "it takes the volume over again");
 }

@@ -1,5 +1,7 @@
 //! S3 servers of other projects, each with one bucket, started for a test and killed at its end.
 
+#![allow(dead_code, reason = "each test file uses a part")]
+
 use forebay_base::Span;
 use forebay_bucket::RemoteBucket;
 use forebay_rt::thread::pause_current;
@@ -14,7 +16,7 @@ const BUCKET: &str = "backups";
 pub(crate) struct Far {
     pub(crate) name: &'static str,
     process: Child,
-    port: u16,
+    pub(crate) port: u16,
     folder: tempfile::TempDir,
 }
 
@@ -100,16 +102,34 @@ impl Far {
 
     /// A folder of the bucket `name`, which may not be there.
     pub(crate) fn bucket_called(&self, name: &str, prefix: &str) -> RemoteBucket {
-        let endpoint = format!("http://127.0.0.1:{}", self.port);
-        let options = [
-            ("aws_endpoint", endpoint.as_str()),
-            ("aws_allow_http", "true"),
-            ("aws_region", "us-east-1"),
-            ("aws_access_key_id", "k"),
-            ("aws_secret_access_key", "secretsecret"),
-        ];
-        RemoteBucket::s3(name, prefix, &options).expect("the options make sense")
+        reach(self.port, name, prefix, &KEYS)
     }
+
+    /// The same folder as [`Far::bucket`] has, asked for at another port: that of a proxy.
+    pub(crate) fn bucket_through(port: u16, prefix: &str) -> Arc<RemoteBucket> {
+        Arc::new(reach(port, BUCKET, prefix, &KEYS))
+    }
+
+    /// The same, with other keys.
+    pub(crate) fn bucket_with(port: u16, prefix: &str, keys: &[(&str, &str)]) -> Arc<RemoteBucket> {
+        Arc::new(reach(port, BUCKET, prefix, keys))
+    }
+}
+
+const KEYS: [(&str, &str); 2] = [
+    ("aws_access_key_id", "k"),
+    ("aws_secret_access_key", "secretsecret"),
+];
+
+fn reach(port: u16, name: &str, prefix: &str, keys: &[(&str, &str)]) -> RemoteBucket {
+    let endpoint = format!("http://127.0.0.1:{port}");
+    let mut options = vec![
+        ("aws_endpoint", endpoint.as_str()),
+        ("aws_allow_http", "true"),
+        ("aws_region", "us-east-1"),
+    ];
+    options.extend(keys);
+    RemoteBucket::s3(name, prefix, &options).expect("the options make sense")
 }
 
 impl Drop for Far {

@@ -4,7 +4,8 @@ use forebay::histogram::{BOUNDS_US, Histogram, Histograms, RequestTimes};
 use forebay::statistics::{AtRiskStatistics, BackingStatistics, DrainStatistics};
 use forebay::{Cache, Counter, Statistics};
 use forebay_base::{PAGE_BYTES, Span};
-use forebay_store::IoKind;
+use forebay_store::{Figure, IoKind};
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
 /// Counters in microseconds; they are exposed in seconds.
@@ -13,17 +14,29 @@ const TIMES: [(Counter, &str); 2] = [
     (Counter::ThrottledUs, "reclaim_throttled"),
 ];
 
-/// The statistics and histograms of a cache, and the number of clients if the server counts them,
-/// in the exposition format of OpenMetrics 1.0. Counters carry the names of /proc/vmstat.
-pub(crate) fn of(cache: &Cache, connections: Option<usize>) -> String {
-    render(
-        &cache.statistics_with_ages(),
-        &cache.histograms(),
-        connections,
-    )
+/// What a server knows beside its cache.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beside {
+    /// Clients, if it counts them.
+    pub(crate) connections: Option<usize>,
+    /// What its volumes say of themselves, by their exports.
+    pub(crate) figures: Vec<(String, Vec<Figure>)>,
 }
 
-fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<usize>) -> String {
+/// The statistics and histograms of a cache, and what its server knows, in the exposition format of
+/// OpenMetrics 1.0. Counters carry the names of /proc/vmstat.
+pub(crate) fn of(cache: &Cache, beside: &Beside) -> String {
+    let mut text = render(
+        &cache.statistics_with_ages(),
+        &cache.histograms(),
+        beside.connections,
+    );
+    volumes(&mut text, &beside.figures);
+    text.0.push_str("# EOF\n");
+    text.0
+}
+
+fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<usize>) -> Text {
     let mut text = Text(String::with_capacity(16 << 10));
     for (&counter, &value) in &statistics.counters {
         match TIMES.iter().find(|(time, _)| *time == counter) {
@@ -84,8 +97,47 @@ fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<
     }
     stores(&mut text, statistics);
     times(&mut text, histograms);
-    text.0.push_str("# EOF\n");
-    text.0
+    text
+}
+
+/// What volumes say of themselves: all figures of one name together.
+fn volumes(text: &mut Text, figures: &[(String, Vec<Figure>)]) {
+    let all = figures.iter().flat_map(|(export, figures)| {
+        let labelled = |figure| (export.as_str(), figure);
+        figures.iter().map(labelled)
+    });
+    let mut by_name: BTreeMap<&str, Vec<(&str, &Figure)>> = BTreeMap::new();
+    for (export, figure) in all {
+        by_name
+            .entry(figure.name)
+            .or_default()
+            .push((export, figure));
+    }
+    for (name, figures) in by_name {
+        let values: Vec<(String, u64)> = figures
+            .iter()
+            .map(|(export, figure)| {
+                let others = figure.labels.iter();
+                let others = others.map(|(name, value)| format!(",{name}=\"{value}\""));
+                let others = others.collect::<Vec<_>>().concat();
+                let export = escaped(export);
+                (format!("{{export=\"{export}\"{others}}}"), figure.value)
+            })
+            .collect();
+        let first = figures[0].1;
+        if first.is_counter {
+            text.counters(name, &values);
+        } else {
+            text.gauge(name, first.help, &values);
+        }
+    }
+}
+
+/// A value of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 /// The metrics of a budget that gives way.
@@ -383,6 +435,37 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
+    /// Three clients, and a volume with a figure of two labels and a plain one.
+    fn beside() -> Beside {
+        let figure = |name, labels, is_counter, value| Figure {
+            name,
+            help: "It is a test",
+            labels,
+            is_counter,
+            value,
+        };
+        let figures = vec![
+            figure("bucket_requests", vec![("call", "get")], true, 5),
+            figure("volume_epoch", Vec::new(), false, 7),
+        ];
+        Beside {
+            connections: Some(3),
+            figures: vec![("a \"disk\"".into(), figures)],
+        }
+    }
+
+    #[test]
+    fn what_volumes_say_has_their_exports_as_labels() {
+        let text = text();
+        for line in [
+            "# TYPE forebay_bucket_requests counter",
+            "forebay_bucket_requests_total{export=\"a \\\"disk\\\"\",call=\"get\"} 5",
+            "forebay_volume_epoch{export=\"a \\\"disk\\\"\"} 7",
+        ] {
+            assert!(text.contains(line), "{line} is missing in {text}");
+        }
+    }
+
     fn text() -> String {
         let cache = Cache::new(Settings {
             memory_bytes: 8 << 20,
@@ -392,7 +475,7 @@ mod tests {
         let store = cache.attach(Arc::new(MemoryStore::new())).unwrap();
         let file = cache.open(&store, ObjectId(1), 0).unwrap().blocking();
         file.write_at(&[1; 8192], 0).unwrap();
-        let text = of(&cache, Some(3));
+        let text = of(&cache, &beside());
         forebay_rt::block_on(cache.close()).unwrap();
         text
     }
@@ -429,7 +512,7 @@ mod tests {
             ..MemorySeen::default()
         };
         cache.memory_seen(&seen).expect("it is elastic");
-        let text = of(&cache, None);
+        let text = of(&cache, &Beside::default());
         for line in [
             "forebay_memory_target_bytes 16777216",
             "forebay_memory_floor_bytes 16777216",
@@ -507,7 +590,7 @@ mod tests {
                 .unwrap();
         }
         forebay_rt::block_on(cache.close()).unwrap();
-        let text = of(&cache, None);
+        let text = of(&cache, &Beside::default());
         let rows = cache.wait_rows(None);
         assert!(!rows.is_empty(), "16 MiB do not fit in 8");
         for row in &rows {

@@ -4,6 +4,7 @@ use super::arguments::MountArguments;
 use super::background;
 use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, write_all};
+use crate::daemon::metrics::Beside;
 use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, report_silence};
@@ -66,7 +67,8 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     }
     if let Some(address) = arguments.flags.metrics {
         let cache = cache.clone();
-        scrape::announce(scrape::serve(address, move || metrics::of(&cache, None))?);
+        let address = scrape::serve(address, move || metrics::of(&cache, &Beside::default()))?;
+        scrape::announce(address);
     }
     let source = Source {
         cache: cache.clone(),
@@ -74,7 +76,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         feed,
         served: arguments.mount_point.display().to_string(),
         socket: PathBuf::new(),
-        connections: Box::new(|| None),
+        beside: Box::new(Beside::default),
     };
     let control = control::start(arguments.flags.control.as_deref(), source)?;
     // The process that started us takes this line as the sign that the mount answers.

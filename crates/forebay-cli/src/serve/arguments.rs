@@ -71,6 +71,11 @@ struct TypedNbd {
           require_equals = true, default_value_t = false, default_missing_value = "true",
           hide_default_value = true, hide_possible_values = true)]
     take_over: bool,
+    /// Objects that the server's own writes made useless are removed from the bucket while they
+    /// have more than this part of the bytes that are needed: a percentage, or off
+    #[arg(long, value_name = "PERCENT", value_parser = dead_percent, default_value = "off",
+          hide_default_value = true)]
+    garbage: Garbage,
     #[command(flatten)]
     flags: ServerFlags,
     /// Most clients at once: 16, or as many as a quarter of a small memory is enough for
@@ -156,6 +161,8 @@ pub(crate) struct ServeArguments {
     pub(crate) chunk_bytes: u32,
     /// Whether a volume in a bucket is opened although another writer has it.
     pub(crate) take_over: bool,
+    /// What a volume in a bucket may have of objects of no use, in percent of the others.
+    pub(crate) dead_percent: Option<u32>,
     pub(crate) flags: ServerFlags,
     /// Most clients at once, if it was given.
     pub(crate) clients: Option<u64>,
@@ -195,6 +202,7 @@ impl TypedServe {
             create_bytes: typed.create,
             chunk_bytes: typed.chunk,
             take_over: typed.take_over,
+            dead_percent: typed.garbage.0,
             flags: typed.flags,
             clients: typed.clients.map(u64::from),
             tuning: Tuning::default(),
@@ -213,6 +221,20 @@ impl TypedTls {
             client_authority: self.client_authority?,
         })
     }
+}
+
+/// A percentage; none is off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Garbage(Option<u32>);
+
+fn dead_percent(text: &str) -> Result<Garbage, String> {
+    if text == "off" {
+        return Ok(Garbage(None));
+    }
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    let percent = number.filter(|&percent| percent <= 10_000);
+    let percent = percent.ok_or("write a percentage up to 10000%, or off")?;
+    Ok(Garbage(Some(percent)))
 }
 
 /// The size of a chunk.
@@ -293,12 +315,28 @@ mod tests {
             create_bytes: None,
             chunk_bytes: CHUNK_BYTES,
             take_over: false,
+            dead_percent: None,
             flags: ServerFlags::default(),
             clients: None,
             tuning: Tuning::default(),
         };
         let words = ["disk.img", "--socket", "s", "--memory", "64M"];
         assert_eq!(typed(&words).unwrap(), expected);
+    }
+
+    #[test]
+    fn garbage_is_a_percentage_or_off() {
+        let percent = |more: &[&str]| {
+            let common = ["a", "--socket", "s", "--memory", "64M"];
+            typed(&[&common, more].concat()).map(|arguments| arguments.dead_percent)
+        };
+        assert_eq!(percent(&[]).unwrap(), None);
+        assert_eq!(percent(&["--garbage", "0"]).unwrap(), Some(0));
+        assert_eq!(percent(&["--garbage", "200%"]).unwrap(), Some(200));
+        assert_eq!(percent(&["--garbage", "off"]).unwrap(), None);
+        for refused in ["-1", "half", "10001%", "%"] {
+            assert!(percent(&["--garbage", refused]).is_err(), "{refused}");
+        }
     }
 
     #[test]

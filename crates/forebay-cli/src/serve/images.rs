@@ -29,6 +29,7 @@ fn openers(arguments: &ServeArguments) -> Result<Openers, CommandError> {
         settings: BucketSettings {
             memory_bytes: bucket_bytes(arguments.memory_bytes, in_buckets(arguments)),
             answer_timeout: answer_timeout(arguments.flags.answer_timeout),
+            dead_percent: arguments.dead_percent,
         },
         take_over: arguments.take_over,
         chunk_bytes: arguments.chunk_bytes,
@@ -119,6 +120,7 @@ fn open_one(
         reason: error.to_string(),
     })?;
     let served = Image {
+        export: image.name.clone(),
         path: path.clone(),
         file: file.clone(),
         medium: volume.medium.clone(),

@@ -32,6 +32,7 @@ fn arguments(paths: &[&Path], create_bytes: Option<u64>) -> ServeArguments {
         create_bytes,
         chunk_bytes: 64 << 10,
         take_over: false,
+        dead_percent: Some(50),
         flags: ServerFlags::default(),
         clients: None,
         tuning: Tuning::default(),

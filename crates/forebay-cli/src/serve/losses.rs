@@ -11,7 +11,7 @@ use forebay::File;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_rt::Rt;
-use forebay_store::{Failure, Medium};
+use forebay_store::{Failure, Figure, Medium};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ const LOOK_INTERVAL: Span = Span::from_secs(5);
 /// An image that is served.
 #[derive(Debug)]
 pub(super) struct Image {
+    /// The name of its export.
+    pub(super) export: String,
     pub(super) path: PathBuf,
     pub(super) file: File,
     pub(super) medium: Arc<dyn Medium>,
@@ -94,6 +96,14 @@ impl Losses {
                 let _ = image.file.abandon().await;
             }
         }
+    }
+
+    /// What the volumes say of themselves, by their exports.
+    pub(super) fn figures(&self) -> Vec<(String, Vec<Figure>)> {
+        let images = self.images.iter();
+        images
+            .map(|image| (image.export.clone(), image.medium.figures()))
+            .collect()
     }
 
     /// Everything is written: leaves the images to others.

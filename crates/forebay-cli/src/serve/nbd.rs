@@ -6,6 +6,7 @@ use super::losses::Losses;
 use super::memory::{Plan, code_bytes, stores_bytes};
 use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, reporting, show_left, write_all};
+use crate::daemon::metrics::Beside;
 use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, report_silence};
@@ -58,8 +59,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         .map_err(|error| CommandError::Served(error.to_string()))?;
     let server = Arc::new(server);
     if let Some(address) = arguments.flags.metrics {
-        let (cache, server) = (cache.clone(), server.clone());
-        let render = move || metrics::of(&cache, Some(server.connections()));
+        let (cache, known) = (cache.clone(), beside(&server, &losses));
+        let render = move || metrics::of(&cache, &known());
         let address = scrape::serve(address, render)?;
         scrape::announce(address);
     }
@@ -69,7 +70,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         feed,
         served: uri.clone(),
         socket: PathBuf::new(),
-        connections: counted(&server),
+        beside: beside(&server, &losses),
     };
     let control = control::start(arguments.flags.control.as_deref(), source)?;
     // The process that started us takes this line as the sign that clients may come.
@@ -86,10 +87,13 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Counts the clients of `server`.
-fn counted(server: &Arc<Server>) -> Box<dyn Fn() -> Option<usize> + Send> {
-    let server = server.clone();
-    Box::new(move || Some(server.connections()))
+/// What `server` knows beside its cache.
+fn beside(server: &Arc<Server>, losses: &Losses) -> Box<dyn Fn() -> Beside + Send + Sync> {
+    let (server, losses) = (server.clone(), losses.clone());
+    Box::new(move || Beside {
+        connections: Some(server.connections()),
+        figures: losses.figures(),
+    })
 }
 
 fn listen(place: &ListenAddress) -> Result<Listener, CommandError> {

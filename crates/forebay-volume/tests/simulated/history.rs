@@ -31,6 +31,13 @@ fn stamp_of(page: &[u8]) -> u64 {
     stamp
 }
 
+/// The page at byte `at` of the object `key`; none if it is gone. Where a record was removed, a
+/// slow opening may have put its own, which does not count and is shorter.
+pub(crate) fn page_in<'b>(bucket: &'b Bucket, key: &str, at: u64) -> Option<&'b [u8]> {
+    let at = at as usize;
+    bucket.peek(key)?.get(at..at + PAGE_BYTES as usize)
+}
+
 /// The stamps that `writer` reads; none if an object is gone.
 pub(crate) fn read(bucket: &Bucket, writer: &Writer) -> Option<State> {
     (0..PAGES as u64)
@@ -41,7 +48,7 @@ pub(crate) fn read(bucket: &Bucket, writer: &Writer) -> Option<State> {
                 Source::Chunk(object, at) => (object.name.to_string(), at, None),
                 Source::Record { record, at, crc } => (log_key(record), at, Some(crc)),
             };
-            let bytes = &bucket.peek(&key)?[at as usize..][..PAGE_BYTES as usize];
+            let bytes = page_in(bucket, &key, at)?;
             assert!(crc.is_none_or(|crc| crc == crc32c(bytes)), "page {page}");
             Some(stamp_of(bytes))
         })

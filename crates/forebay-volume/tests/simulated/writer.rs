@@ -1,11 +1,11 @@
 //! A writer, a call at a time: it opens, writes, commits, and may stop or fall behind at any step.
 
 use super::bucket::Bucket;
-use super::history::{Histories, PAGES, State, manifest, page_of, read};
+use super::history::{Histories, PAGES, State, manifest, page_in, page_of, read};
 use forebay_base::Prng;
 use forebay_volume::{
-    Access, Append, Appended, ChunkName, Need, Opening, PAGE_BYTES, Progress, Record, Source,
-    VolumeFault, Writer, Writing, crc32c, log_key,
+    Access, Append, Appended, ChunkName, Need, Opening, PAGE_BYTES, Progress, Record, Reply,
+    Source, VolumeFault, Writer, Writing, crc32c, log_key,
 };
 
 /// Whether it goes on.
@@ -109,10 +109,35 @@ impl Open {
         if self.commits {
             return self.commit(prng, bucket, histories);
         }
+        if prng.chance(1, 6) {
+            self.tidy(prng, bucket);
+            return Life::GoesOn;
+        }
         self.write(prng, bucket);
         self.commits = prng.chance(1, 3);
         self.closes = self.commits && prng.chance(1, 30);
         Life::GoesOn
+    }
+
+    /// Makes a map, and removes what has become useless.
+    fn tidy(&mut self, prng: &mut Prng, bucket: &mut Bucket) {
+        if let Some(mut map) = self.writer.map_after(1 + prng.below(6)) {
+            for _ in 0..prng.below(6) {
+                match map.answer(bucket.call(map.next())) {
+                    Progress::More => {}
+                    Progress::Done(made) => {
+                        assert_eq!(made, Appended::Ours, "a map of a record has one form");
+                        self.writer.map_made();
+                        break;
+                    }
+                }
+            }
+        }
+        for _ in 0..prng.below(8) {
+            if let Some(removal) = self.writer.next_removal(0) {
+                bucket.call(removal);
+            }
+        }
     }
 
     fn write(&mut self, prng: &mut Prng, bucket: &Bucket) {
@@ -198,8 +223,17 @@ impl Open {
             Need::Nothing => self.commits = false,
             Need::Chunks(chunks) => {
                 self.begin_upload(bucket, chunks[0]);
-                // A zombie that misses an object can commit no more.
-                self.commits = self.upload.is_some();
+                if self.upload.is_none() {
+                    // Only a zombie misses an object, and can know it.
+                    let call = self.writer.successor().expect("no record is in doubt");
+                    assert!(
+                        matches!(bucket.answer(&call), Reply::Bytes(_)),
+                        "it has the volume"
+                    );
+                    self.writer.succeeded();
+                    histories.fenced += 1;
+                    return Life::Ended;
+                }
             }
             Need::Record => {
                 self.writer.seal();
@@ -226,7 +260,7 @@ fn assembled(bucket: &Bucket, writer: &Writer, chunk: u64) -> Option<Vec<u8>> {
             Source::Chunk(object, at) => (object.name.to_string(), at, None),
             Source::Record { record, at, crc } => (log_key(record), at, Some(crc)),
         };
-        let page = &bucket.peek(&key)?[at as usize..][..PAGE_BYTES as usize];
+        let page = page_in(bucket, &key, at)?;
         assert!(sum.is_none_or(|crc| crc == crc32c(page)), "{key}");
         bytes.extend(page);
     }

@@ -5,7 +5,7 @@ use super::request::{Request, Unserved};
 use crate::control::knobs::{self, Refused};
 use crate::control::state::State;
 use crate::control::waits::{Stalls, WhyWords};
-use crate::daemon::metrics;
+use crate::daemon::metrics::{self, Beside};
 use crate::daemon::say::say;
 use crate::daemon::scrape::CONTENT_TYPE;
 use forebay::{BuildError, Cache, Changes};
@@ -24,10 +24,10 @@ pub(crate) struct Source {
     pub(crate) feed: Arc<Feed>,
     /// What is served, for people.
     pub(crate) served: String,
-    /// How many clients the server has, if it counts them.
-    pub(crate) connections: Box<dyn Fn() -> Option<usize> + Send>,
     /// The path of the control socket; empty until it listens.
     pub(crate) socket: PathBuf,
+    /// What the server knows beside the cache.
+    pub(crate) beside: Box<dyn Fn() -> Beside + Send>,
 }
 
 /// An answer, ready to be sent.
@@ -87,7 +87,7 @@ impl Source {
             ("GET", "/metrics") => Answer {
                 status: OK,
                 kind: CONTENT_TYPE,
-                body: metrics::of(&self.cache, (self.connections)()).into_bytes(),
+                body: metrics::of(&self.cache, &(self.beside)()).into_bytes(),
             },
             ("GET", "/state") => Answer::json(OK, &self.state()),
             ("GET", "/why") => with_last(request, |last| {
@@ -108,7 +108,7 @@ impl Source {
     }
 
     fn state(&self) -> State {
-        let connections = (self.connections)();
+        let connections = (self.beside)().connections;
         State::of(&self.cache, self.rt.now(), &self.served, connections)
     }
 

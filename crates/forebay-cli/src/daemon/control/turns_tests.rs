@@ -1,5 +1,6 @@
 use super::*;
 use crate::daemon::control::Feed;
+use crate::daemon::metrics::Beside;
 use forebay::event::{Event, EventSink};
 use forebay::{Cache, Settings};
 use forebay_base::sync::Arc;
@@ -34,7 +35,7 @@ impl Bench {
                 feed: Arc::new(Feed::default()),
                 served: String::new(),
                 socket: PathBuf::new(),
-                connections: Box::new(|| None),
+                beside: Box::new(Beside::default),
             },
         }
     }

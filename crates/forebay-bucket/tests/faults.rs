@@ -1,0 +1,260 @@
+//! The store at S3 servers of other projects that answer badly: each stands behind a proxy.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "servers/far.rs"]
+mod far;
+#[path = "servers/proxy.rs"]
+mod proxy;
+#[path = "../../forebay-store/tests/support/mod.rs"]
+mod support;
+mod volumes;
+
+use far::Far;
+use forebay_base::sync::{Mutex, lock};
+use forebay_base::{PAGE_BYTES, Prng, Span};
+use forebay_bucket::{BucketError, BucketSettings, BucketStore, check};
+use forebay_rt::thread::{Stopwatch, pause_current};
+use forebay_store::{Failure, IoKind};
+use forebay_volume::VolumeFault;
+use proxy::{Deed, Proxy, header_of};
+use std::sync::Arc;
+use support::Driver;
+use volumes::{CHUNK, MIB, pattern, writing};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+/// The part of the volume that is used.
+const SPAN: u64 = MIB / 2;
+const SETTINGS: BucketSettings = BucketSettings {
+    memory_bytes: 8 << 20,
+    answer_timeout: Span::from_secs(60),
+    ..BucketSettings::USUAL
+};
+const HASTY: BucketSettings = BucketSettings {
+    answer_timeout: Span::from_millis(300),
+    ..SETTINGS
+};
+
+fn commit(driver: &Driver) -> Result<(), Failure> {
+    driver.order(IoKind::Commit, BucketStore::OBJECT, 0, 0)
+}
+
+/// Writes pages, as many at a time as a request takes.
+fn write(driver: &Driver, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
+    for (index, part) in bytes.chunks(CHUNK as usize).enumerate() {
+        driver.write(BucketStore::OBJECT, offset + index as u64 * CHUNK, part)?;
+    }
+    Ok(())
+}
+
+fn open(
+    port: u16,
+    take_over: bool,
+    settings: BucketSettings,
+) -> Result<Arc<BucketStore>, BucketError> {
+    BucketStore::open(
+        Far::bucket_through(port, "v"),
+        "v",
+        writing(take_over),
+        settings,
+    )
+}
+
+/// Asserts that the volume behind the proxy is whole and has these bytes.
+fn assert_holds(far: &Far, expected: &[u8]) {
+    let next = Driver::new(open(far.port, true, SETTINGS).unwrap(), 64);
+    for at in (0..expected.len()).step_by(CHUNK as usize) {
+        let read = next.read(BucketStore::OBJECT, at as u64, CHUNK);
+        assert!(
+            read == expected[at..at + CHUNK as usize],
+            "{}: {at}",
+            far.name
+        );
+    }
+    assert_eq!(
+        check(far.bucket("v")).unwrap().faults,
+        [""; 0],
+        "{}",
+        far.name
+    );
+}
+
+#[test]
+fn lost_replies_refusals_and_resets_lose_nothing() {
+    for far in Far::all() {
+        let proxy = Proxy::before(far.port);
+        let mut expected = vec![0; SPAN as usize];
+        let seed = 1;
+        proxy.spoil_by(seed);
+        let driver = Driver::new(open(proxy.port, true, SETTINGS).unwrap(), 64);
+        let mut prng = Prng::from_seed(seed);
+        for round in 0..6 {
+            let most = if round % 3 == 0 { 32 } else { 4 };
+            let pages = 1 + prng.below(most);
+            let at = PAGE * prng.below(SPAN / PAGE - pages);
+            let bytes = pattern(round, (pages * PAGE) as usize);
+            write(&driver, at, &bytes).unwrap();
+            expected[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
+            assert_eq!(commit(&driver), Ok(()), "{}", far.name);
+        }
+        assert_holds(&far, &expected);
+    }
+}
+
+#[test]
+fn a_server_that_answers_503_for_a_while_is_waited_for() {
+    for far in Far::all() {
+        let proxy = Proxy::before(far.port);
+        let store = open(proxy.port, false, SETTINGS).unwrap();
+        let driver = Driver::new(store, 64);
+        let mut expected = vec![0; SPAN as usize];
+        for (round, pages) in [1_u64, 40].into_iter().enumerate() {
+            let bytes = pattern(pages, (pages * PAGE) as usize);
+            write(&driver, 0, &bytes).unwrap();
+            expected[..bytes.len()].copy_from_slice(&bytes);
+            let (clock, refused) = (Stopwatch::start(), Arc::new(Mutex::new(0)));
+            let counted = refused.clone();
+            proxy.rule(move |_| {
+                if clock.elapsed() > Span::from_millis(1_000) {
+                    return Deed::Pass;
+                }
+                *lock(&counted) += 1;
+                Deed::error(503, "SlowDown")
+            });
+            assert_eq!(commit(&driver), Ok(()), "{}, round {round}", far.name);
+            // Each of the three that make an object waits longer each time.
+            let refused = *lock(&refused);
+            assert!((2..=24).contains(&refused), "{refused} tries");
+        }
+        assert_holds(&far, &expected);
+    }
+}
+
+#[test]
+fn a_server_that_takes_no_writes_fails_commits_and_loses_nothing() {
+    for far in Far::all() {
+        let proxy = Proxy::before(far.port);
+        let store = open(proxy.port, false, HASTY).unwrap();
+        let driver = Driver::new(store, 64);
+        let mut expected = vec![0; SPAN as usize];
+        let answers = [
+            (503, "SlowDown", Failure::NoAnswer),
+            (409, "ConditionalRequestConflict", Failure::NoAnswer),
+            (403, "QuotaExceeded", Failure::NoSpace),
+            (507, "XMinioStorageFull", Failure::NoSpace),
+            (403, "InvalidAccessKeyId", Failure::Device(13)),
+            (403, "ExpiredToken", Failure::NoAnswer),
+        ];
+        for (salt, (status, code, failure)) in answers.into_iter().enumerate() {
+            let pages = [1, 20][salt % 2];
+            let bytes = pattern(salt as u64, pages * PAGE_BYTES);
+            write(&driver, CHUNK, &bytes).unwrap();
+            expected[CHUNK as usize..][..bytes.len()].copy_from_slice(&bytes);
+            proxy.rule(move |head| {
+                if head.starts_with("PUT") {
+                    Deed::error(status, code)
+                } else {
+                    Deed::Pass
+                }
+            });
+            assert_eq!(commit(&driver), Err(failure), "{}, {code}", far.name);
+            // What cannot be written can be read.
+            let read = driver.read(BucketStore::OBJECT, CHUNK, PAGE);
+            assert!(read == bytes[..PAGE_BYTES], "{}, {code}", far.name);
+            proxy.rule(|_| Deed::Pass);
+            // The store is hasty, and a server may be slow.
+            let mut tries = (0..100).map(|_| commit(&driver));
+            let end = tries.find(|end| *end != Err(Failure::NoAnswer));
+            assert_eq!(end, Some(Ok(())), "{}, after {code}", far.name);
+        }
+        assert_holds(&far, &expected);
+    }
+}
+
+#[test]
+fn a_server_without_put_if_absent_is_refused_by_name() {
+    for far in Far::all() {
+        // This one demands that the signature covers the header.
+        if far.name == "versitygw" {
+            continue;
+        }
+        let proxy = Proxy::before(far.port);
+        proxy.rule(|_| Deed::PassWithout("if-none-match"));
+        let refused = open(proxy.port, false, SETTINGS).map(drop).unwrap_err();
+        let is_named = matches!(&refused, BucketError::Volume(VolumeFault::NoPutIfAbsent));
+        assert!(is_named, "{}: {refused}", far.name);
+        assert!(refused.to_string().contains("put-if-absent"), "{refused}");
+    }
+}
+
+#[test]
+fn names_that_do_not_resolve_are_said() {
+    let options = [
+        ("aws_endpoint", "http://no-such-host.invalid:9000"),
+        ("aws_allow_http", "true"),
+        ("aws_access_key_id", "k"),
+        ("aws_secret_access_key", "s"),
+    ];
+    let bucket = forebay_bucket::RemoteBucket::s3("b", "v", &options).unwrap();
+    let refused = BucketStore::open(Arc::new(bucket), "v", writing(false), HASTY);
+    let text = refused.map(drop).unwrap_err().to_string();
+    assert!(text.contains("no-such-host.invalid"), "{text}");
+}
+
+/// Credentials that last for a moment, as machines of a cloud get them. The proxy hands them out,
+/// and refuses all but the newest.
+#[test]
+fn keys_that_expire_are_renewed_in_the_middle() {
+    for far in Far::all() {
+        // This one knows one pair of keys.
+        if far.name == "versitygw" {
+            continue;
+        }
+        let proxy = Proxy::before(far.port);
+        let issued = Arc::new(Mutex::new(0_u64));
+        proxy.rule(move |head| {
+            let mut issued = lock(&issued);
+            if head.starts_with("GET /keys") {
+                assert_eq!(header_of(head, "authorization"), Some("a token"));
+                *issued += 1;
+                // It has expired, so that the next request asks anew; the server takes each
+                // for as long as it is the newest.
+                return Deed::Answer(
+                    200,
+                    format!(
+                        "{{\"AccessKeyId\":\"key{issued}\",\"SecretAccessKey\":\"s\",\
+                         \"Token\":\"t\",\"Expiration\":\"2020-01-01T00:00:00Z\"}}"
+                    ),
+                );
+            }
+            let key = format!("Credential=key{issued}/");
+            match header_of(head, "authorization") {
+                Some(signed) if signed.contains(&key) => Deed::Pass,
+                _ => Deed::error(400, "ExpiredToken"),
+            }
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let token = folder.path().join("token");
+        std::fs::write(&token, "a token").unwrap();
+        let address = format!("http://127.0.0.1:{}/keys", proxy.port);
+        let keys = [
+            ("aws_container_credentials_full_uri", address.as_str()),
+            (
+                "aws_container_authorization_token_file",
+                token.to_str().unwrap(),
+            ),
+        ];
+        let bucket = Far::bucket_with(proxy.port, "v", &keys);
+        let store = BucketStore::open(bucket, "v", writing(false), SETTINGS).unwrap();
+        let driver = Driver::new(store, 64);
+        let mut expected = vec![0; SPAN as usize];
+        for round in 0..4 {
+            let bytes = pattern(round, 2 * CHUNK as usize);
+            write(&driver, 2 * CHUNK * round, &bytes).unwrap();
+            expected[(2 * CHUNK * round) as usize..][..bytes.len()].copy_from_slice(&bytes);
+            assert_eq!(commit(&driver), Ok(()), "{}", far.name);
+            pause_current(Span::from_millis(10));
+        }
+        assert_holds(&far, &expected);
+    }
+}

@@ -1,0 +1,160 @@
+//! What a writer's own commits have made useless. It is removed while the writer goes on, the
+//! oldest first, so that those who opened the volume a little earlier find what they need.
+//!
+//! - invariant VB10: what a state named is removed only once a later record no longer needs it,
+//!   that record is known to be in the log, and a map that covers it is known to be there: whoever
+//!   opens the volume looks for newer maps at the end, and begins again if there is one.
+
+use crate::call::Call;
+use crate::map::Map;
+use crate::name::{ChunkName, log_key, map_key};
+use std::collections::{BTreeSet, VecDeque};
+
+/// An object that nobody needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dead {
+    Chunk(ChunkName),
+    Record(u64),
+    Map(u64),
+}
+
+/// A map that is being made.
+#[derive(Clone, Debug)]
+struct Covering {
+    number: u64,
+    /// The records up to there that are needed.
+    kept: BTreeSet<u64>,
+    /// What records that it covers have replaced.
+    replaced: Vec<ChunkName>,
+}
+
+/// See above.
+#[derive(Clone, Debug)]
+pub(crate) struct Waste {
+    /// Replaced by the record that is being made.
+    sealed: Vec<ChunkName>,
+    /// Replaced by records that no map covers.
+    replaced: Vec<ChunkName>,
+    /// What can be removed.
+    dead: VecDeque<Dead>,
+    /// How many chunks are in the two before, and in `covering`.
+    chunks: u64,
+    /// How many of what can be removed are records and maps.
+    others: u64,
+    /// The newest map that is known to be there, and which records that it covers are needed.
+    covered: u64,
+    kept: BTreeSet<u64>,
+    covering: Option<Covering>,
+}
+
+impl Waste {
+    /// That of a writer which begins with `map`. The newest map object is that of record `base`.
+    /// What was useless before is not known here.
+    pub(crate) fn new(map: &Map, base: u64) -> Waste {
+        let needed = records_of(map);
+        Waste {
+            sealed: Vec::new(),
+            replaced: Vec::new(),
+            dead: VecDeque::new(),
+            chunks: 0,
+            others: 0,
+            covered: base,
+            kept: needed
+                .into_iter()
+                .filter(|&number| number <= base)
+                .collect(),
+            covering: None,
+        }
+    }
+
+    /// The record that is being made replaces `name`.
+    pub(crate) fn replaced(&mut self, name: ChunkName) {
+        self.sealed.push(name);
+    }
+
+    /// The record that was being made is in the log.
+    pub(crate) fn recorded(&mut self) {
+        self.chunks += self.sealed.len() as u64;
+        self.replaced.append(&mut self.sealed);
+    }
+
+    /// No record names `name` or will.
+    pub(crate) fn never_named(&mut self, name: ChunkName) {
+        self.dead.push_back(Dead::Chunk(name));
+        self.chunks += 1;
+    }
+
+    /// `map` is being made as an object. No record is in doubt.
+    pub(crate) fn covers(&mut self, map: &Map) {
+        // What a map was to cover that was not made is covered by this one.
+        let mut replaced = self.covering.take().map_or_else(Vec::new, |it| it.replaced);
+        replaced.append(&mut self.replaced);
+        self.covering = Some(Covering {
+            number: map.number(),
+            kept: records_of(map),
+            replaced,
+        });
+    }
+
+    /// Whether a map would let something be removed, and nothing else can be.
+    pub(crate) fn wants_map(&self) -> bool {
+        let waits = |it: &Covering| !it.replaced.is_empty();
+        self.dead.is_empty()
+            && (!self.replaced.is_empty() || self.covering.as_ref().is_some_and(waits))
+    }
+
+    /// The map that was being made is there.
+    pub(crate) fn map_made(&mut self) {
+        let Some(covering) = self.covering.take() else {
+            return;
+        };
+        self.dead
+            .extend(covering.replaced.into_iter().map(Dead::Chunk));
+        let known = std::mem::replace(&mut self.kept, covering.kept);
+        let new = self.covered + 1..=covering.number;
+        let is_dead = |number: &u64| !self.kept.contains(number);
+        let records = known.into_iter().chain(new).filter(is_dead);
+        let maps = (self.covered > 0).then_some(Dead::Map(self.covered));
+        let others: Vec<Dead> = records.map(Dead::Record).chain(maps).collect();
+        self.others += others.len() as u64;
+        self.dead.extend(others);
+        self.covered = covering.number;
+    }
+
+    /// How many objects with chunks are of no use.
+    pub(crate) fn chunks(&self) -> u64 {
+        self.chunks
+    }
+
+    /// How many records and maps are.
+    pub(crate) fn others(&self) -> u64 {
+        self.others
+    }
+
+    /// The removal of the object that has been of no use for longest.
+    pub(crate) fn next(&mut self) -> Option<Call> {
+        let dead = self.dead.pop_front()?;
+        let key = match dead {
+            Dead::Chunk(name) => {
+                self.chunks -= 1;
+                name.to_string()
+            }
+            Dead::Record(number) => {
+                self.others -= 1;
+                log_key(number)
+            }
+            Dead::Map(number) => {
+                self.others -= 1;
+                map_key(number)
+            }
+        };
+        Some(Call::Remove { key })
+    }
+}
+
+/// The records that `map` and later ones need.
+fn records_of(map: &Map) -> BTreeSet<u64> {
+    let mut records: BTreeSet<u64> = map.openings().iter().copied().collect();
+    records.extend(map.pages().map(|(_, inline)| inline.record));
+    records
+}

@@ -1,0 +1,197 @@
+#!/usr/bin/env bash
+# What a cache in front of storage elsewhere reaches, beside a plain program at the same server in the same run.
+#
+# usage: docs/demos/elsewhere-numbers.sh FOREBAY PLAIN [PART..]
+# FOREBAY is the program and PLAIN the example `plain` of forebay-bucket, both built with --release. PARTs are slow, hits,
+# misses, stream, flush and line; without any, all. Needs fio with its nbd engine, nbdkit, and versitygw or moto_server.
+set -uo pipefail
+unset CDPATH
+
+forebay=$(realpath -- "$1")
+plain=$(realpath -- "$2")
+shift 2
+parts=${*:-slow hits misses stream flush line}
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-numbers-XXXXXX")
+cd -- "$scratch" || exit 1
+processes=()
+
+cleanup() {
+  for process in "${processes[@]}"; do
+    kill -KILL "$process" 2>/dev/null
+    wait "$process" 2>/dev/null
+  done
+  rm -rf -- "$scratch"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# serve NAME ADDRESS FLAGS..: serves ADDRESS at NAME.sock.
+serve() {
+  local name=$1 line
+  shift
+  mkfifo "$name.started"
+  "$forebay" serve nbd "$@" --socket "$name.sock" >"$name.started" 2>"$name.log" &
+  server=$!
+  processes+=("$server")
+  read -r line <"$name.started" || sed 's/^/  /' "$name.log"
+  rm -f "$name.started"
+}
+
+end() {
+  kill -TERM "$1"
+  wait "$1"
+}
+
+# load SOCKET NAME FLAGS..: fio at SOCKET; its JSON goes to NAME.json.
+load() {
+  local socket=$1 name=$2
+  shift 2
+  fio --name="$name" --ioengine=nbd --uri="nbd+unix:///?socket=$scratch/$socket" --output-format=json \
+    --output="$name.json" "$@" >/dev/null 2>&1 || echo "  fio failed: $name"
+}
+
+# report NAME LABEL: what fio reached.
+report() {
+  python3 - "$1.json" "$2" <<'PYTHON'
+import json, sys
+jobs = json.load(open(sys.argv[1]))["jobs"]
+for way in ("read", "write"):
+    rate = sum(job[way]["bw_bytes"] for job in jobs)
+    if not rate:
+        continue
+    calls = sum(job[way]["iops"] for job in jobs)
+    at = lambda p: max(job[way]["clat_ns"].get("percentile", {}).get(p, 0) for job in jobs) / 1e6
+    longest = max(job[way]["clat_ns"]["max"] for job in jobs) / 1e6
+    cpu = sum(job["usr_cpu"] + job["sys_cpu"] for job in jobs)
+    print(f"  {sys.argv[2]}: {rate / 1e6:.2f} MB/s, {calls:.0f} calls/s, p50 {at('50.000000'):.3f} ms, "
+          f"p99 {at('99.000000'):.2f} ms, p99.9 {at('99.900000'):.1f} ms, longest {longest:.0f} ms")
+flushes = [job["sync"]["lat_ns"] for job in jobs if job.get("sync", {}).get("total_ios")]
+for sync in flushes:
+    print(f"  {sys.argv[2]}, flush: p50 {sync['percentile']['50.000000'] / 1e6:.2f} ms, n {sync['N']}")
+PYTHON
+}
+
+start_nbdkit() {
+  local socket=$1
+  shift
+  nbdkit --foreground --unix "$scratch/$socket" "$@" &
+  nbdkit=$!
+  processes+=("$nbdkit")
+  until [ -S "$socket" ]; do sleep 0.05; done
+}
+
+part_slow() {
+  echo "A server of 20 MB/s, 4 writers of 64 KiB, 20 s:"
+  start_nbdkit slow.sock --filter=rate memory 2G rate=160M
+  serve slow-cached "nbd+unix:///?socket=$scratch/slow.sock" --memory 256M
+  load slow-cached.sock slow --rw=randwrite --bs=64k --numjobs=4 --iodepth=1 --size=256M --offset_increment=256M \
+    --time_based --runtime=20 --ramp_time=5
+  report slow 'Forebay'
+  kill -KILL "$server" "$nbdkit"
+}
+
+part_hits() {
+  echo "Cached, 64 MiB, depth 16, 4 KiB, three turns:"
+  start_nbdkit hits.sock memory 1G
+  truncate -s 1G file.img
+  serve far "nbd+unix:///?socket=$scratch/hits.sock" --memory 512M
+  local far=$server
+  serve near file.img --memory 512M
+  local near=$server round kind name
+  for name in far near; do
+    load "$name.sock" "warm-$name" --rw=write --bs=1M --iodepth=4 --size=64M
+  done
+  for round in 1 2 3; do
+    for kind in randread randwrite; do
+      for name in far near; do
+        load "$name.sock" "$kind-$name" --rw="$kind" --bs=4k --iodepth=16 --size=64M --time_based --runtime=5
+        report "$kind-$name" "$round $kind, $([ "$name" = far ] && echo 'nbd:// below' || echo 'file below')"
+      done
+    done
+  done
+  kill -KILL "$far" "$near" "$nbdkit"
+}
+
+part_misses() {
+  echo "Misses of 4 KiB at depth 32, 4 GiB behind 64 MiB, three turns:"
+  start_nbdkit misses.sock memory 4G
+  load misses.sock fill --rw=write --bs=1M --iodepth=4 --size=4G
+  serve missing "nbd+unix:///?socket=$scratch/misses.sock" --memory 64M
+  local round
+  for round in 1 2 3; do
+    load misses.sock direct --rw=randread --bs=4k --iodepth=32 --size=4G --time_based --runtime=6
+    report direct "$round straight at the server"
+    load missing.sock cached --rw=randread --bs=4k --iodepth=32 --size=4G --time_based --runtime=6
+    report cached "$round through Forebay"
+  done
+  kill -KILL "$server" "$nbdkit"
+}
+
+# A server of S3 with a bucket; $port is its port.
+start_far() {
+  port=$((20000 + RANDOM % 20000))
+  export AWS_ALLOW_HTTP=true AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=k AWS_SECRET_ACCESS_KEY=secretsecret
+  if command -v versitygw >/dev/null; then
+    mkdir -p far/numbers
+    ROOT_ACCESS_KEY=k ROOT_SECRET_KEY=secretsecret versitygw --port "127.0.0.1:$port" posix far >/dev/null 2>&1 &
+    echo "  at versitygw"
+  else
+    moto_server -H 127.0.0.1 -p "$port" >/dev/null 2>&1 &
+    echo "  at moto"
+  fi
+  far=$!
+  processes+=("$far")
+  curl --silent --retry 60 --retry-delay 1 --retry-connrefused -X PUT "http://127.0.0.1:$port/numbers" >/dev/null
+  export AWS_ENDPOINT=http://127.0.0.1:$port
+}
+
+part_stream() {
+  echo "A stream of 512 MiB into a bucket, and a plain program with 1 MiB puts at depth 16, three turns:"
+  start_far
+  local round
+  for round in 1 2 3; do
+    echo "  $round plain: $("$plain" put "s3://numbers/plain-$round" 1048576 512 16)"
+    serve "stream-$round" "s3://numbers/stream-$round" --create 1G --memory 512M
+    load "stream-$round.sock" stream --rw=write --bs=1M --iodepth=4 --size=512M --end_fsync=1
+    python3 -c 'import json; job = json.load(open("stream.json"))["jobs"][0]; print(f"  '"$round"' Forebay, flush included: {job['"'job_runtime'"'] / 1000:.2f} s")'
+    end "$server"
+  done
+  kill -KILL "$far"
+}
+
+part_flush() {
+  echo "A flush of one page beside a put of 4 KiB, and a cold read of 4 KiB beside a ranged get:"
+  start_far
+  echo "  put of 4 KiB: $("$plain" put s3://numbers/small 4096 500 1)"
+  serve flush s3://numbers/flush --create 1G --memory 256M
+  load flush.sock flush --rw=randwrite --bs=4k --iodepth=1 --size=64M --fsync=1 --number_ios=500
+  report flush 'Forebay'
+  load flush.sock filled --rw=write --bs=1M --iodepth=4 --size=512M --end_fsync=1
+  end "$server"
+  echo "  ranged get of 4 KiB: $("$plain" get s3://numbers/ranged 4096 500 1)"
+  serve cold s3://numbers/flush --memory 64M
+  load cold.sock cold --rw=randread --bs=4k --iodepth=1 --size=512M --number_ios=500
+  report cold 'Forebay, cold'
+  end "$server"
+  kill -KILL "$far"
+}
+
+part_line() {
+  echo "1 GiB through 256 MiB to a bucket behind a line of 20 MB/s:"
+  start_far
+  local line
+  mkfifo line.port
+  "$plain" proxy "$port" 20000000 >line.port &
+  processes+=("$!")
+  read -r line <line.port
+  export AWS_ENDPOINT=http://127.0.0.1:$line
+  serve line s3://numbers/line --create 2G --memory 256M
+  load line.sock line --rw=write --bs=64k --iodepth=1 --size=1G --end_fsync=1
+  report line 'Forebay'
+  end "$server"
+  kill -KILL "$far"
+}
+
+for part in $parts; do
+  "part_$part"
+done
