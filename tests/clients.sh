@@ -209,6 +209,28 @@ check_metrics_are_reported() (
   end
 )
 
+# Two exports of one server: fio writes as fast as it can to one, and little to the other.
+check_why_names_the_heavy_client() (
+  set -e
+  trap kill_server EXIT
+  rm -f log.img
+  serve log.img --create 128M --memory 32M --control control
+  write_to() {
+    fio --name="$1" --ioengine=nbd --uri="nbd+unix:///$1?socket=$socket" --rw=randwrite --bs=4k \
+      --size=128M --time_based --runtime=3 "${@:2}"
+  }
+  write_to disk.img --iodepth=32 &
+  write_to log.img --iodepth=1 --rate=200k
+  wait $!
+  "$forebay" why control --trace trace.json | tee why.txt
+  sed -n 2p why.txt | grep -q '^1  client [0-9]* (disk.img) '
+  "$forebay" why control --json |
+    python3 -c 'import json, sys; assert json.load(sys.stdin)["lines"][0]["caller"]["name"] == "disk.img"'
+  "$forebay" set control store.0.drain=2s | grep -qx 'store.0.drain: off -> 2s'
+  curl -sf --unix-socket control http://localhost/state | grep -q '"store.0.drain":"2s"'
+  end
+)
+
 # An authority, and what it signs for the server and a client, in the files that qemu names.
 make_certificates() {
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
@@ -304,6 +326,7 @@ check a_qcow2_inside_stays_whole qemu-img qemu-io
 check nbdkit_passes_it_on nbdkit nbdcopy
 check ext4_is_clean mke2fs e2fsck debugfs nbdcopy
 check metrics_are_reported fio curl
+check why_names_the_heavy_client fio curl
 check tls_is_spoken_and_demanded openssl nbdinfo nbdcopy
 check qemu_speaks_tls openssl qemu-io qemu-img
 check a_volume_in_a_folder_moves qemu-io

@@ -22,14 +22,23 @@ fn print_to(mut out: impl Write, text: &str) -> Result<(), CommandError> {
     }
 }
 
-/// Writes a report to a file.
+/// Whether results for this file go to standard output: then nothing else is printed there.
+pub(crate) fn is_standard_output(path: Option<&Path>) -> bool {
+    path == Some(Path::new("-"))
+}
+
+/// Writes a report to a file, or to standard output for the file `-`.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), CommandError> {
+    if is_standard_output(Some(path)) {
+        return print(&format!("{text}\n"));
+    }
     std::fs::write(path, text).map_err(CommandError::at("write", path))
 }
 
 /// Refuses files that cannot be written, before the runs whose results they are for.
 pub(crate) fn expect_writable(files: &[Option<&Path>]) -> Result<(), CommandError> {
-    for path in files.iter().copied().flatten() {
+    let files = files.iter().filter(|path| !is_standard_output(**path));
+    for path in files.copied().flatten() {
         let known = path.metadata();
         // Opening a pipe would wait for its reader.
         if known.as_ref().is_ok_and(|it| !it.is_file() && !it.is_dir()) {
@@ -116,6 +125,15 @@ mod tests {
         let error = expect_writable(&[Some(&nowhere)]).unwrap_err().to_string();
         assert!(error.contains("nowhere/file"), "{error}");
         assert!(expect_writable(&[Some(folder.path())]).is_err());
+    }
+
+    #[test]
+    fn a_file_called_minus_is_standard_output_and_is_not_made() {
+        let minus = Path::new("-");
+        expect_writable(&[Some(minus)]).unwrap();
+        write(minus, "{}").unwrap();
+        assert!(!minus.exists());
+        assert!(!is_standard_output(Some(Path::new("./-"))) && !is_standard_output(None));
     }
 
     #[test]

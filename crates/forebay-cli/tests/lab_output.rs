@@ -104,6 +104,20 @@ fn a_trace_has_the_waits_of_a_run_in_its_time() {
 }
 
 #[test]
+fn a_trace_marks_when_knobs_were_turned() {
+    let text = trace_of("blame-lower-limit.toml");
+    let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let marks: Vec<_> = events.iter().filter(|it| it["ph"] == "i").collect();
+    let [mark] = &marks[..] else {
+        panic!("one turn in {marks:?}");
+    };
+    let name = mark["name"].as_str().unwrap();
+    assert!(name.contains("dirty_bytes: 0 -> 1048576"), "{name}");
+    assert_eq!(mark["ts"], 15_000_000);
+}
+
+#[test]
 fn the_old_name_of_reproduce_keeps_working() {
     let refused = |name: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));

@@ -398,7 +398,7 @@ impl BlameInputs {
     }
 
     /// The sum of the waits for frames, us.
-    fn frames_us(&self) -> u64 {
+    pub fn frames_us(&self) -> u64 {
         let of_reclaim = Cause::ALL
             .iter()
             .filter(|cause| cause.suspect() == Suspect::Reclaim);

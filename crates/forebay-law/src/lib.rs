@@ -20,6 +20,7 @@ pub mod bandwidth;
 pub mod blame;
 pub mod chunk;
 pub mod drain;
+pub mod elastic;
 pub mod history;
 pub mod limits;
 pub mod pace;

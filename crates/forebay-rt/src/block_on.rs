@@ -4,6 +4,7 @@ use crate::alarm::Inside;
 use crate::driver::{self, Deeper};
 use crate::own_thread::is_own_thread;
 use crate::park::Parker;
+use forebay_base::Span;
 #[cfg(shuttle)]
 use shuttle::thread_local;
 use std::cell::Cell;
@@ -65,14 +66,22 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 impl Entry {
-    /// Sleeps until the token is there or an alarm is due.
+    /// Sleeps until the token is there, an alarm is due, or what a future of this thread waits for
+    /// has come in at its driver.
     fn sleep(&self, inside: &Inside) {
+        let longest = || {
+            if driver::has_turned() {
+                Some(Span::ZERO)
+            } else {
+                inside.time_left()
+            }
+        };
         while let Some(lent) = driver::lent_and_at_work() {
-            if self.parker.park_in(&lent, inside.time_left()) {
+            if self.parker.park_in(&lent, longest()) {
                 return;
             }
         }
-        self.parker.park_for(inside.time_left());
+        self.parker.park_for(longest());
     }
 
     fn new() -> Entry {

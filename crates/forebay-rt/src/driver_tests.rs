@@ -1,6 +1,6 @@
 use super::*;
 use crate::block_on;
-use crate::wait::Slot;
+use crate::wait::{Slot, WaitQueue, either};
 use forebay_base::sync::{Mutex, lock};
 use std::future::poll_fn;
 #[allow(
@@ -57,16 +57,19 @@ impl Bell for BellOf {
 }
 
 impl Driver for Work {
-    fn turn(&self) -> bool {
+    fn turn(&self) -> Turn {
         let mut state = lock(&self.state);
         let answers = std::mem::take(&mut state.answers);
         state.under_way -= answers.len();
-        let is_at_work = state.under_way > 0;
+        let turn = Turn {
+            is_at_work: state.under_way > 0,
+            has_done: !answers.is_empty(),
+        };
         drop(state);
         for slot in answers {
             slot.set(7);
         }
-        is_at_work
+        turn
     }
 
     fn sleep(&self, longest: Option<Span>) {
@@ -193,5 +196,33 @@ fn a_future_that_is_woken_at_once_lets_the_driver_turn_all_the_same() {
         });
         busy.await;
         assert_eq!(taken.take().await, 7);
+    });
+}
+
+/// Two answers are under way, and the one that comes first is not the one that is awaited.
+#[test]
+fn a_future_is_polled_when_another_answer_comes_in() {
+    let (awaited, other) = (WaitQueue::new(), Arc::new(Slot::new()));
+    let answered = Arc::clone(&other);
+    let work = block_on(async {
+        let work = Work::lend(2);
+        let joiner = crate::thread::spawn("device", move || work.answer(&answered)).unwrap();
+        either(awaited.listen(), NextTurn::default()).await;
+        assert_eq!(other.try_take(), Some(7));
+        joiner.join();
+        work
+    });
+    assert_eq!(lock(&work.state).under_way, 1);
+}
+
+/// After it nothing is under way in the driver, so the thread would sleep elsewhere.
+#[test]
+fn a_future_is_polled_when_the_last_answer_comes_in() {
+    let (awaited, other) = (WaitQueue::new(), Arc::new(Slot::new()));
+    let answered = Arc::clone(&other);
+    block_on(async {
+        Work::lend(1).answer(&answered);
+        either(awaited.listen(), NextTurn::default()).await;
+        assert_eq!(other.try_take(), Some(7));
     });
 }

@@ -4,7 +4,7 @@
 
 use forebay_base::Span;
 use forebay_rt::block_on;
-use forebay_rt::driver::{self, Bell, Driver};
+use forebay_rt::driver::{self, Bell, Driver, Turn};
 use forebay_rt::wait::{Gate, Permits, Slot, WaitQueue};
 use loom::sync::Arc as LoomArc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -202,16 +202,19 @@ impl Device {
 }
 
 impl Driver for Device {
-    fn turn(&self) -> bool {
+    fn turn(&self) -> Turn {
         let mut state = self.state.lock().unwrap();
         let has_answer = state.is_answered && !state.is_over;
         state.is_over |= has_answer;
-        let is_at_work = !state.is_over;
+        let turn = Turn {
+            is_at_work: !state.is_over,
+            has_done: has_answer,
+        };
         drop(state);
         if has_answer {
             self.slot.set(7);
         }
-        is_at_work
+        turn
     }
 
     fn sleep(&self, _longest: Option<Span>) {

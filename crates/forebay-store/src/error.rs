@@ -79,6 +79,43 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// What to do about it.
+    fn advice(self) -> &'static str {
+        match self {
+            Failure::NoSpace => "make room and try again",
+            Failure::Device(_) => {
+                "look at the device; the request is tried again if it was a write"
+            }
+            Failure::Gone => "open it again",
+            Failure::ReadOnly => "open it for writing",
+            Failure::OutOfRange => "stay within its size",
+            Failure::Unsupported => "use another store",
+            Failure::NoAnswer => "look at the device or the network",
+            Failure::Forgotten => "write it again",
+            Failure::Fenced => "stop this one; what it had not made durable is not in the store",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Failure::Device(errno) => {
+                return write!(f, "the device answered with error {errno}");
+            }
+            Failure::NoSpace => "no space is left",
+            Failure::Gone => "the object is gone",
+            Failure::ReadOnly => "the store is read-only",
+            Failure::OutOfRange => "the range is outside of the store",
+            Failure::Unsupported => "the store cannot do this",
+            Failure::NoAnswer => "the store did not answer in time",
+            Failure::Forgotten => "the store started anew and may have forgotten it",
+            Failure::Fenced => "another writer has taken it over",
+        })
+    }
+}
+
 /// A failed request: what, where and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreError {
@@ -90,32 +127,8 @@ pub struct StoreError {
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (why, advice) = match self.failure {
-            Failure::NoSpace => ("no space is left".into(), "make room and try again"),
-            Failure::Device(errno) => (
-                format!("the device answered with error {errno}"),
-                "look at the device; the request is tried again if it was a write",
-            ),
-            Failure::Gone => ("the object is gone".into(), "open it again"),
-            Failure::ReadOnly => ("the store is read-only".into(), "open it for writing"),
-            Failure::OutOfRange => (
-                "the range is outside of the store".into(),
-                "stay within its size",
-            ),
-            Failure::Unsupported => ("the store cannot do this".into(), "use another store"),
-            Failure::NoAnswer => (
-                "the store did not answer in time".into(),
-                "look at the device or the network",
-            ),
-            Failure::Forgotten => (
-                "the store started anew and may have forgotten it".into(),
-                "write it again",
-            ),
-            Failure::Fenced => (
-                "another writer has taken it over".into(),
-                "stop this one; what it had not made durable is not in the store",
-            ),
-        };
+        let why = self.failure;
+        let advice = why.advice();
         let at = self.request;
         let may_have_lost = !matches!(
             self.failure,

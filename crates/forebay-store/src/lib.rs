@@ -110,12 +110,6 @@ pub trait Store: Send + Sync + 'static {
     /// Takes `io` and finishes it at some time.
     fn submit(&self, io: Io);
 
-    /// Whether so many writes are queued that callers should add none that can wait. Only caches
-    /// with a historic policy ask, after each write that they submit and each that ends.
-    fn is_congested(&self) -> bool {
-        false
-    }
-
     /// Announces that pages of the `length_bytes` bytes at `base` will come in many requests, so
     /// that a store that can register memory does so. It is a hint; a store may ignore it silently.
     ///

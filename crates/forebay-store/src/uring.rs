@@ -26,6 +26,8 @@ pub(crate) mod lane;
 mod memory;
 pub(crate) mod own;
 
+/// With this many requests in flight the ring thread waits for one more of them at once.
+const IN_FLIGHT_FOR_ONE_MORE: usize = 8;
 /// The bell's number among the watched descriptors; kept lanes have smaller numbers.
 const BELL: u32 = u32::MAX;
 
@@ -194,7 +196,7 @@ impl RingThread {
     /// Submits all new entries to the kernel and sleeps until something completes. If it sleeps
     /// until several answers have come, nobody has to ring the bell.
     fn enter(&mut self) {
-        let wanted = self.lane.answers_to_wait_for();
+        let wanted = self.lane.answers_to_wait_for(IN_FLIGHT_FOR_ONE_MORE);
         if wanted > 1 {
             self.parts.inbox.wake_up();
         }

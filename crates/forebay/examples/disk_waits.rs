@@ -37,8 +37,8 @@ fn next_page() -> u64 {
 enum Work {
     /// Threads that write a page and make it durable, all in one file or each in its own.
     Commit { threads: u64, own_files: bool },
-    /// One thread that reads this many pages at a time.
-    Miss { at_once: usize },
+    /// One thread that reads this many pages by a call, and so many of them at a time.
+    Miss { by_call: usize, depth: usize },
 }
 
 struct Case {
@@ -46,15 +46,16 @@ struct Case {
     work: Work,
 }
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 9] = [
     Case::commit("commit, 1 thread", 1, false),
     Case::commit("commit, 4 threads, one file", 4, false),
     Case::commit("commit, 16 threads, one file", 16, false),
     Case::commit("commit, 4 threads, own files", 4, true),
     Case::commit("commit, 16 threads, own files", 16, true),
-    Case::miss("miss, 1 at a time", 1),
-    Case::miss("miss, 8 at a time", 8),
-    Case::miss("miss, 32 at a time", 32),
+    Case::miss("miss, 1 at a time", 1, 1),
+    Case::miss("miss, 8 at a time", 8, 8),
+    Case::miss("miss, 32 at a time", 32, 32),
+    Case::miss("miss, 32 at a time of 256", 256, 32),
 ];
 
 impl Case {
@@ -63,8 +64,8 @@ impl Case {
         Case { name, work }
     }
 
-    const fn miss(name: &'static str, at_once: usize) -> Case {
-        let work = Work::Miss { at_once };
+    const fn miss(name: &'static str, by_call: usize, depth: usize) -> Case {
+        let work = Work::Miss { by_call, depth };
         Case { name, work }
     }
 }
@@ -140,7 +141,6 @@ impl Bench {
         let data = path(folder, "data");
         fill(&data, MISS_PAGES)?;
         let (data, raw_data) = (open(&attached, &data)?, raw(&data)?);
-        data.blocking().advise(Advice::Random, 0..u64::MAX)?;
         Ok(Bench {
             cache,
             logs,
@@ -206,11 +206,12 @@ fn read_raw(bench: &Bench, (watch, end): (Stopwatch, Span)) -> Result<Vec<f64>, 
 
 fn read(
     bench: &Bench,
-    at_once: usize,
+    (by_call, at_once): (usize, usize),
     (watch, end): (Stopwatch, Span),
 ) -> Result<Vec<f64>, Failure> {
     let file = bench.data.blocking();
-    let mut pages = vec![[0; PAGE]; at_once];
+    file.advise(Advice::Random, 0..u64::MAX)?;
+    let mut pages = vec![[0; PAGE]; by_call];
     steps(watch, end, |_| {
         let requests = pages.iter_mut().map(|buffer| ReadRequest {
             offset_bytes: next_page() * PAGE as u64,
@@ -218,7 +219,7 @@ fn read(
             done_bytes: 0,
         });
         let mut requests: Vec<_> = requests.collect();
-        Ok(file.read_many(&mut requests)?)
+        Ok(file.read_many_within(&mut requests, at_once)?)
     })
 }
 
@@ -309,12 +310,12 @@ fn run(bench: &Arc<Bench>, work: Work, is_raw: bool, span: Span) -> Result<Outco
                 sleeps.saturating_sub(slept),
             ));
         }
-        Work::Miss { at_once: count } => {
+        Work::Miss { by_call, depth } => {
             let took = if is_raw {
                 read_raw(bench, (watch, span))?
             } else {
-                at_once = count;
-                read(bench, count, (watch, span))?
+                at_once = by_call;
+                read(bench, (by_call, depth), (watch, span))?
             };
             *times.lock().unwrap_or_else(PoisonError::into_inner) = took;
         }

@@ -5,6 +5,7 @@
 
 use crate::error::{AccessError, SyncError};
 use crate::file::{Advice, ReadRequest};
+use crate::flow::read_many::MOST_UNDER_WAY;
 use crate::guard::PageGuard;
 use forebay_rt::block_on;
 use std::io::{IoSlice, IoSliceMut};
@@ -91,10 +92,23 @@ impl File {
     /// As there.
     #[inline]
     pub fn read_many(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), AccessError> {
+        self.read_many_within(requests, MOST_UNDER_WAY)
+    }
+
+    /// See [`crate::File::read_many_within`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn read_many_within(
+        &self,
+        requests: &mut [ReadRequest<'_>],
+        most_under_way: usize,
+    ) -> Result<(), AccessError> {
         if self.inner.read_many_resident(requests) {
             return Ok(());
         }
-        block_on(self.inner.read_many_rest(requests))
+        block_on(self.inner.read_many_rest(requests, most_under_way))
     }
 
     /// See [`crate::File::write_at`].

@@ -4,7 +4,7 @@ use crate::counters;
 use crate::error::{BuildError, MemoryError};
 use crate::lists::shadow;
 use crate::marks;
-use crate::settings::{NodeSettings, Settings, ZoneSettings};
+use crate::settings::{Elastic, NodeSettings, Settings, ZoneSettings};
 use crate::state::{dirty_index, frame, index, ledger, times, zone};
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::{byte_of, page_of, show_bytes};
@@ -103,6 +103,19 @@ impl Budget {
             });
         }
         Ok(())
+    }
+
+    /// Refuses a floor that [`Budget::check`] does not allow.
+    pub(crate) fn check_floor(&self, settings: &Settings) -> Result<(), BuildError> {
+        let Some(Elastic { floor_bytes }) = settings.elastic else {
+            return Ok(());
+        };
+        self.check(settings, floor_bytes)
+            .map_err(|error| BuildError::BadSetting {
+                setting: "elastic",
+                given: error.to_string(),
+                allowed: "a floor that is a budget, and at most memory_bytes",
+            })
     }
 
     /// The largest budget that [`Budget::check`] allows.

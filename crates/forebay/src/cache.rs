@@ -1,14 +1,16 @@
 //! The cache: built once, shared by its clones, closed explicitly.
 
 use crate::caller::{Caller, CallerKey};
+use crate::elastic::{MemoryLook, MemorySeen};
 use crate::engine::Engine;
 use crate::error::{BuildError, MemoryError, SyncError};
 use crate::event::{CallKind, WaitedCall};
 use crate::file::File;
 use crate::histogram::Histograms;
+use crate::incident::Incident;
 use crate::marks::Mark;
 use crate::memory::Swap;
-use crate::policy::ScanBalance;
+use crate::policy::{PastFileSystem, ScanBalance};
 use crate::retune::Changes;
 use crate::settings::{BackingSettings, Parts, Settings};
 use crate::shrinker::Shrinker;
@@ -115,8 +117,21 @@ impl Cache {
         store: Arc<dyn Store>,
         settings: BackingSettings,
     ) -> Result<AttachedStore, BuildError> {
+        self.attach_past(store, settings, PastFileSystem::default())
+    }
+
+    /// The same, with what a historic policy asks of the store's file system.
+    ///
+    /// # Errors
+    /// [`BuildError::BadSetting`], `Closed`.
+    pub fn attach_past(
+        &self,
+        store: Arc<dyn Store>,
+        settings: BackingSettings,
+        file_system: PastFileSystem,
+    ) -> Result<AttachedStore, BuildError> {
         Ok(AttachedStore {
-            backing: self.engine.attach(store, settings)?,
+            backing: self.engine.attach(store, settings, file_system)?,
         })
     }
 
@@ -286,6 +301,37 @@ impl Cache {
         Ok(byte_of(pages_over))
     }
 
+    /// Lets the budget follow what is left of the memory of the machine, as
+    /// [`Settings::elastic`] allows it. Call it when that changes, and at the latest after the time
+    /// that it returns; none if the budget is not elastic. It never waits: what has to be given
+    /// back follows in the background.
+    ///
+    /// ```
+    /// # use forebay::settings::Elastic;
+    /// # use forebay::{Cache, Settings};
+    /// use forebay::elastic::{MemorySeen, Scarce};
+    ///
+    /// let elastic = Some(Elastic { floor_bytes: 16 << 20 });
+    /// let settings = Settings { memory_bytes: 256 << 20, elastic, ..Settings::default() };
+    /// let cache = Cache::new(settings)?;
+    /// let mut seen = MemorySeen {
+    ///     headroom_bytes: 1 << 30,
+    ///     free_bytes: 1 << 30,
+    ///     is_pressed: false,
+    ///     scarce: Scarce::Machine,
+    /// };
+    /// let look = cache.memory_seen(&seen).expect("it is elastic");
+    /// assert_eq!(look.step, None);
+    /// // Somebody has taken nearly all of it.
+    /// seen.headroom_bytes = 8 << 20;
+    /// let step = cache.memory_seen(&seen).and_then(|look| look.step).expect("it gives");
+    /// assert!(step.to_bytes < 256 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn memory_seen(&self, seen: &MemorySeen) -> Option<MemoryLook> {
+        self.engine.memory_seen(seen)
+    }
+
     /// Makes reclaim ask `shrinker` for its part, as long as another `Arc` of it exists.
     pub fn add_shrinker<S: Shrinker + 'static>(&self, shrinker: &Arc<S>) {
         let shrinker: Weak<S> = Arc::downgrade(shrinker);
@@ -354,6 +400,22 @@ impl Cache {
     /// first.
     pub fn stalls(&self, last: Option<Span>) -> Vec<WaitedCall> {
         self.engine.stalls(last)
+    }
+
+    /// The latest turns of knobs, budgets and refused requests, those in the time `last` before
+    /// now; without it, all that are kept. The oldest comes first.
+    ///
+    /// ```
+    /// # use forebay::{Cache, Changes, Settings};
+    /// use forebay::incident::Happening;
+    /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+    /// cache.retune(&Changes { swappiness: Some(10), ..Changes::default() })?;
+    /// let happened = &cache.incidents(None)[0].what;
+    /// assert!(matches!(happened, Happening::Turned { from, .. } if from.swappiness == Some(60)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn incidents(&self, last: Option<Span>) -> Vec<Incident> {
+        self.engine.incidents(last)
     }
 
     /// The caller that has `key` in events.

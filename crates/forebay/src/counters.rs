@@ -94,6 +94,16 @@ counters! {
     BalloonInflate => "balloon_inflate",
     /// Frames taken back for a larger one.
     BalloonDeflate => "balloon_deflate",
+    /// Looks at the memory of the machine (events).
+    MemoryLooks => "memory_looks",
+    /// Looks that found pressure (events).
+    MemoryPressure => "memory_pressure",
+    /// Pages by which the budget fell because little memory was left.
+    MemoryGivenRoom => "memory_given_room",
+    /// Pages by which the budget fell because programs waited for memory.
+    MemoryGivenPressure => "memory_given_pressure",
+    /// Pages by which the budget rose again.
+    MemoryTaken => "memory_taken",
     /// Objects that caches beside the pages were asked for.
     SlabsScanned => "slabs_scanned",
     /// Pages of closed files that allocating callers dropped with the file.

@@ -1,5 +1,6 @@
 //! The engine: what a cache is made of, and how it is built.
 
+use crate::books::elastic::ElasticBook;
 use crate::books::records::Records;
 use crate::books::size::Balloon;
 use crate::budget::{Budget, object_room_bytes};
@@ -19,6 +20,7 @@ use crate::state::dirty_index::BlockSlab;
 use crate::state::frame::FrameTable;
 use crate::state::global::GlobalDirty;
 use crate::state::heaviest::Heaviest;
+use crate::state::incidents::Incidents;
 use crate::state::knobs::{KnobValues, Knobs};
 use crate::state::ledger::Ledger;
 use crate::state::object::{ObjectState, Origin};
@@ -27,6 +29,7 @@ use crate::state::shrinkers::Shrinkers;
 use crate::state::times::WaitTimes;
 use crate::state::vectors::IoVectors;
 use crate::stores::Stores;
+use forebay_base::sync::Mutex;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
@@ -52,9 +55,11 @@ pub(crate) struct Engine {
     pub(crate) dirtied: Dirtied,
     pub(crate) times: WaitTimes,
     pub(crate) heaviest: Heaviest,
+    pub(crate) incidents: Incidents,
     pub(crate) memory: Memory,
     pub(crate) slab: BlockSlab,
     pub(crate) balloon: Balloon,
+    pub(crate) elastic: Mutex<ElasticBook>,
     pub(crate) objects: ObjectTable,
     pub(crate) shrinkers: Shrinkers,
     pub(crate) stores: Stores,
@@ -81,6 +86,7 @@ impl Engine {
     pub(crate) fn new(settings: Settings, parts: Parts) -> Result<Arc<Engine>, BuildError> {
         settings.check()?;
         let budget = Budget::plan(&settings)?;
+        budget.check_floor(&settings)?;
         let no_memory = |error: std::io::Error| BuildError::NoMemory {
             bytes: settings.memory_bytes,
             errno: error.raw_os_error().unwrap_or(0),
@@ -112,11 +118,13 @@ impl Engine {
             dirtied: Dirtied::with_rows(budget.ledger_room().rows),
             times: WaitTimes::default(),
             heaviest: Heaviest::default(),
+            incidents: Incidents::default(),
             knobs: Knobs::new(&KnobValues::of(&settings)),
             balloon: Balloon {
                 memory_bytes: AtomicU64::new(budget.limit_bytes(&settings)),
                 ..Balloon::default()
             },
+            elastic: Mutex::default(),
             stores: Stores::default(),
             global: GlobalDirty::new(settings.policy.stops_at_hard_limit()),
             congestion: Arc::default(),

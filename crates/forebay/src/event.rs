@@ -2,6 +2,7 @@
 //! spec/reclaim.md 8.3), and where they go.
 
 use crate::caller::CallerKey;
+use crate::elastic::MemoryStep;
 use crate::policy::DirtyThrottle;
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
@@ -385,6 +386,13 @@ pub enum Event {
         pages: u64,
         /// The failure as an `errno` value.
         errno: i32,
+    },
+    /// The budget follows the memory of the machine ([`Settings::elastic`]).
+    ///
+    /// [`Settings::elastic`]: crate::Settings::elastic
+    MemoryTarget {
+        /// The step.
+        step: MemoryStep,
     },
     /// A call that waited at all has ended, or was dropped.
     CallWaited {

@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::error::{AccessError, SyncError};
 use crate::event::CallKind;
 use crate::flow::Missing;
+use crate::flow::read_many::MOST_UNDER_WAY;
 use crate::flow::sync::ALL_PAGES;
 use crate::guard::PageGuard;
 use crate::handle::Handle;
@@ -230,10 +231,38 @@ impl File {
     /// As [`File::read_at`]. If the store failed, the other requests are read all the same, and the
     /// first failure in their order is returned; any other failure ends the call.
     pub async fn read_many(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), AccessError> {
+        self.read_many_within(requests, MOST_UNDER_WAY).await
+    }
+
+    /// As [`File::read_many`], with at most `most_under_way` reads of the store under way, from 1
+    /// to 128. With 32 or fewer, a thread that blocks in this call asks the kernel for all of them
+    /// itself.
+    ///
+    /// ```
+    /// # use forebay::{Cache, ReadRequest, Settings};
+    /// # use forebay_store::{MemoryStore, ObjectId};
+    /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+    /// # let backing = cache.attach(std::sync::Arc::new(MemoryStore::new()))?;
+    /// let file = cache.open(&backing, ObjectId(1), 0)?.blocking();
+    /// file.write_at(b"forebay", 0)?;
+    /// let mut buffer = [0; 7];
+    /// let request = ReadRequest { offset_bytes: 0, buffer: &mut buffer, done_bytes: 0 };
+    /// file.read_many_within(&mut [request], 32)?;
+    /// assert_eq!(&buffer, b"forebay");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn read_many_within(
+        &self,
+        requests: &mut [ReadRequest<'_>],
+        most_under_way: usize,
+    ) -> Result<(), AccessError> {
         if self.read_many_resident(requests) {
             return Ok(());
         }
-        self.read_many_rest(requests).await
+        self.read_many_rest(requests, most_under_way).await
     }
 
     /// Serves the requests whose pages are resident. True if that was all of them.
@@ -246,8 +275,10 @@ impl File {
     pub(crate) fn read_many_rest(
         &self,
         requests: &mut [ReadRequest<'_>],
+        most_under_way: usize,
     ) -> impl Future<Output = Result<(), AccessError>> {
-        self.handle.engine.read_many(&self.handle, requests)
+        let engine = &self.handle.engine;
+        engine.read_many(&self.handle, requests, most_under_way)
     }
 
     /// Writes all of `bytes` from byte `offset_bytes` on; the object grows if need be. Returns

@@ -1,6 +1,7 @@
 //! Policy: a value for each historic choice, and named sets of values.
 
 mod choices;
+mod file_system;
 mod past;
 mod presets;
 
@@ -9,6 +10,7 @@ pub use choices::{
     KswapdBalance, KswapdSleep, Readahead, ReclaimThrottle, ReclaimWriteback, Refaults,
     ScanBalance, ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
 };
+pub use file_system::{CongestionSignal, PastFileSystem, ReclaimWrites};
 pub(crate) use past::{Past, PastKswapd};
 
 /// A knob of [`Policy`], with the names of its values, the oldest first.

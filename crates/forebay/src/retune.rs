@@ -81,6 +81,17 @@ impl Changes {
         values
     }
 
+    /// Adds the values of `other` for knobs that limit dirty pages and that these changes do not
+    /// have yet.
+    pub(crate) fn add_limits(&mut self, other: &Changes) {
+        add(&mut self.dirty_ratio_percent, other.dirty_ratio_percent);
+        add(&mut self.dirty_bytes, other.dirty_bytes);
+        let percent = other.background_ratio_percent;
+        add(&mut self.background_ratio_percent, percent);
+        add(&mut self.background_bytes, other.background_bytes);
+        add(&mut self.memory_bytes, other.memory_bytes);
+    }
+
     /// Refuses values that [`Settings`] would refuse too.
     pub(crate) fn check(settings: &Settings, values: &KnobValues) -> Result<(), BuildError> {
         settings.with_values(values).check()
@@ -229,6 +240,10 @@ impl StoreChanges {
             drain: self.drain.map(|_| settings.drain),
         }
     }
+}
+
+fn add<T>(change: &mut Option<T>, other: Option<T>) {
+    *change = change.take().or(other);
 }
 
 fn set<T>(value: &mut T, change: Option<T>) {

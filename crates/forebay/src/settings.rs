@@ -123,6 +123,9 @@ pub struct Settings {
     /// at least 300 ms. The flushers write and commit by age, and no store may have more dirty
     /// pages than it writes in a third of this time, as with [`BackingSettings::drain`].
     pub at_risk: Option<Span>,
+    /// Lets the budget be smaller than `memory_bytes`, which is then its ceiling: by what
+    /// [`crate::Cache::memory_seen`] is given.
+    pub elastic: Option<Elastic>,
     /// The most objects: open ones, and closed files of which something is remembered. Each takes
     /// some 2 KB of `memory_bytes`, unless zones say how many frames they have.
     pub objects_limit: u32,
@@ -151,6 +154,7 @@ impl Default for Settings {
             held_timeout: Span::from_secs(5),
             stall_threshold: Span::from_millis(10),
             at_risk: None,
+            elastic: None,
             objects_limit: 65_536,
             prefault: true,
             page_memory: PageMemory::Real,
@@ -280,6 +284,26 @@ impl Settings {
     }
 }
 
+/// How far a budget may follow the memory of the machine.
+///
+/// ```
+/// use forebay::settings::Elastic;
+/// use forebay::{Cache, Settings};
+///
+/// let elastic = Some(Elastic { floor_bytes: 16 << 20 });
+/// let settings = Settings { memory_bytes: 64 << 20, elastic, ..Settings::default() };
+/// let cache = Cache::new(settings.clone())?;
+/// let over = Some(Elastic { floor_bytes: 65 << 20 });
+/// assert!(Cache::new(Settings { elastic: over, ..settings }).is_err());
+/// # Ok::<(), forebay::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elastic {
+    /// The least budget: what [`crate::Cache::set_memory`] would take, and at most
+    /// [`Settings::memory_bytes`].
+    pub floor_bytes: u64,
+}
+
 /// What a program may use in place of the usual parts.
 #[derive(Clone)]
 pub struct Parts {
@@ -319,28 +343,10 @@ pub struct BackingSettings {
     /// 100 ms. Its writers are slowed for that. Historic writers
     /// ([`crate::policy::DirtyThrottle`]) are stopped by the same limit.
     pub drain: Option<Span>,
-    /// What its file system answers when reclaim asks for the write of one page, which only
-    /// historic policies do.
-    pub reclaim_writes: ReclaimWrites,
     /// The most requests that it queues: a write from reclaim, which only historic policies make,
     /// waits for a place, and so does the flusher if it may fill the queue (nr_requests; 128, at
     /// least 1).
     pub queue_requests: u32,
-}
-
-/// What a file system answers when reclaim asks for the write of one page (spec/writeback.md 8.4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReclaimWrites {
-    /// It writes the page.
-    #[default]
-    Always,
-    /// It writes for kswapd and leaves the page dirty for any other caller (XFS).
-    KswapdOnly,
-    /// It writes a page that has its place in the store. It leaves a page dirty that the file grew
-    /// by and that was never written (ext4, whose allocation is delayed).
-    Allocated,
-    /// It leaves the page dirty (Btrfs).
-    Never,
 }
 
 impl BackingSettings {
@@ -381,7 +387,6 @@ impl Default for BackingSettings {
             max_ratio_percent: 100,
             strict_limit: false,
             drain: None,
-            reclaim_writes: ReclaimWrites::Always,
             queue_requests: 128,
         }
     }

@@ -1,6 +1,7 @@
 //! The statistics of a cache: counters with the names of /proc/vmstat, gauges, limits, costs.
 
 use crate::counters::Counter;
+use crate::elastic::MemoryStep;
 use crate::engine::Engine;
 use crate::histogram::{Histograms, RequestTimes};
 use crate::lists::List;
@@ -121,6 +122,23 @@ pub struct BackingStatistics {
     pub silent_us: u64,
 }
 
+/// A budget that follows the memory of the machine ([`crate::Settings::elastic`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElasticStatistics {
+    /// The least budget, bytes.
+    pub floor_bytes: u64,
+    /// The largest budget, bytes.
+    pub ceiling_bytes: u64,
+    /// The budget now, bytes; what the cache has beyond it is [`Statistics::pages_over`].
+    pub target_bytes: u64,
+    /// What was left for others at the last look, bytes.
+    pub headroom_bytes: u64,
+    /// How often the budget fell after it had risen, or rose after it had fallen.
+    pub turns: u64,
+    /// The last change, and how long ago it was.
+    pub last: Option<(Span, MemoryStep)>,
+}
+
 /// A cache at one instant. Gauges are read one after the other and may differ by what happened in
 /// between.
 ///
@@ -158,6 +176,8 @@ pub struct Statistics {
     pub nr_balloon_pages: u64,
     /// Frames that are still to be given up for it.
     pub pages_over: u64,
+    /// The budget and what it follows, if it is elastic.
+    pub elastic: Option<ElasticStatistics>,
     /// All memory that the cache has, bytes: what was taken at start, less what was given up, and
     /// what objects take. Objects may put it over the budget by a 256th of that, and by more if
     /// open objects take over half of the budget or if zones say how many frames they have.
@@ -216,6 +236,7 @@ impl Engine {
             frames,
             nr_balloon_pages: spanned_pages - frames,
             pages_over: self.memory.pages_over(),
+            elastic: self.elastic_statistics(),
             memory_bytes: frames * self.page_bytes() + self.budget.beside_bytes() + object_bytes,
             object_bytes,
             overhead_bytes_per_page: overhead_bytes.div_ceil(spanned_pages),

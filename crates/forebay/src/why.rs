@@ -1,7 +1,8 @@
 //! Why callers waited: the answer of [`crate::Cache::why`].
 
 use crate::caller::{Caller, CallerKey};
-use crate::statistics::DrainStatistics;
+use crate::retune::Changes;
+use crate::statistics::{DrainStatistics, ElasticStatistics};
 use forebay_base::Span;
 use forebay_base::units::{byte_of, show_bytes};
 pub use forebay_law::blame::{BlameInputs, Cause, Savings, Suspect, Verdict};
@@ -59,6 +60,69 @@ pub struct WhyLine {
     pub savings: Savings,
     /// The promise in seconds that its store keeps, if it has one: a limit of its own.
     pub drain: Option<DrainStatistics>,
+    /// The age of the oldest dirty page of its store now, if there is one.
+    pub oldest_dirty: Option<Span>,
+    /// The knobs that would help, if there are any.
+    pub advice: Option<Advice>,
+}
+
+/// Knobs that would help a caller that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// How they would help.
+    pub reason: AdviceReason,
+    /// What to give to [`crate::Cache::retune`].
+    pub changes: Changes,
+}
+
+/// How knobs would help a caller that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AdviceReason {
+    /// They turn back a limit on dirty pages that was turned down.
+    TurnBack {
+        /// How long ago it was turned down.
+        ago: Span,
+    },
+    /// They double the limit that holds the caller.
+    HigherLimit,
+    /// They double the time in which its store has to be written.
+    LongerPromise,
+    /// They leave another caller less of the limit.
+    HoldBack {
+        /// The other caller's store.
+        bdi: usize,
+    },
+    /// They leave half as much to be written by a sync.
+    ShorterSync,
+}
+
+impl fmt::Display for AdviceReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            AdviceReason::TurnBack { ago } => {
+                let ago = Seconds(ago);
+                write!(
+                    f,
+                    "the limit was turned down {ago} ago, and can be turned back"
+                )
+            }
+            AdviceReason::HigherLimit => write!(f, "twice the limit would help"),
+            AdviceReason::LongerPromise => write!(f, "twice the time to write it would help"),
+            AdviceReason::HoldBack { bdi } => {
+                write!(
+                    f,
+                    "less of store {bdi} could be dirty, and more of this one"
+                )
+            }
+            AdviceReason::ShorterSync => {
+                write!(
+                    f,
+                    "with less dirty before it, a sync would take half as long"
+                )
+            }
+        }
+    }
 }
 
 /// Who waited, for what, and who is to blame, the longest wait first. Its text is for people.
@@ -77,24 +141,61 @@ pub struct Why {
     pub waited: Span,
     /// A line for each caller and store.
     pub lines: Vec<WhyLine>,
+    /// The budget, if it gives way to other programs.
+    pub elastic: Option<ElasticStatistics>,
 }
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(|_| String::new()))
+    }
+}
+
+impl Why {
+    /// The text, in which `command` follows each advice: it says how to turn the knobs.
+    ///
+    /// ```
+    /// # use forebay::{Cache, Settings};
+    /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+    /// let text = cache.why(None).text(|advice| format!("{:?}", advice.changes));
+    /// assert!(text.starts_with("nobody has waited"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn text(&self, command: impl Fn(&Advice) -> String) -> String {
         let window = Seconds(self.window);
         if self.lines.is_empty() {
-            return writeln!(f, "nobody has waited in the last {window}");
+            let nobody = format!("nobody has waited in the last {window}\n");
+            return nobody + &self.elastic_text();
         }
         let (count, waited) = (self.lines.len(), Seconds(self.waited));
         let callers = if count == 1 { "caller" } else { "callers" };
-        writeln!(
-            f,
-            "in the last {window}, {count} {callers} waited {waited} in all"
-        )?;
-        for (at, line) in self.lines.iter().enumerate() {
-            write!(f, "{:<2} {line}", at + 1)?;
-        }
-        Ok(())
+        let head = format!("in the last {window}, {count} {callers} waited {waited} in all\n");
+        let lines = self.lines.iter().enumerate().map(|(at, line)| {
+            let advice = line.advice.as_ref().map(|advice| {
+                let reason = advice.reason;
+                match &*command(advice) {
+                    "" => format!("   {reason}\n"),
+                    command => format!("   {reason}: {command}\n"),
+                }
+            });
+            format!("{:<2} {line}{}", at + 1, advice.unwrap_or_default())
+        });
+        head + &lines.collect::<String>() + &self.elastic_text()
+    }
+
+    /// What the memory of the machine took from the cache, if it took some.
+    fn elastic_text(&self) -> String {
+        let taken = |it: &ElasticStatistics| it.ceiling_bytes.saturating_sub(it.target_bytes);
+        let Some(elastic) = self.elastic.filter(|it| taken(it) > 0) else {
+            return String::new();
+        };
+        let (target, ceiling) = (elastic.target_bytes, elastic.ceiling_bytes);
+        let (target, ceiling) = (show_bytes(target), show_bytes(ceiling));
+        let last = elastic
+            .last
+            .map(|(ago, step)| format!("; {} ago {step}", Seconds(ago)));
+        let last = last.unwrap_or_default();
+        format!("elastic memory: the budget is {target} of {ceiling}{last}\n")
     }
 }
 
@@ -160,13 +261,15 @@ impl WhyLine {
             write!(f, ", and took {} a minute ago", rate(before))?;
         }
         let Some(drain) = self.drain.filter(|drain| !drain.is_idle) else {
-            return writeln!(f, "; {} may be dirty", rate(limit_pages));
+            write!(f, "; {} may be dirty", rate(limit_pages))?;
+            return self.fmt_oldest(f);
         };
         let (limit, promise) = (rate(drain.limit), Seconds(drain.promise));
-        writeln!(
+        write!(
             f,
             "; to be written in {promise}, {limit} of it may be dirty"
         )?;
+        self.fmt_oldest(f)?;
         if drain.cost_percent > 0 {
             let percent = drain.cost_percent;
             writeln!(
@@ -175,6 +278,13 @@ impl WhyLine {
             )?;
         }
         Ok(())
+    }
+
+    fn fmt_oldest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.oldest_dirty {
+            Some(age) => writeln!(f, "; the oldest dirty page is {} old", Seconds(age)),
+            None => writeln!(f),
+        }
     }
 
     fn fmt_help(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

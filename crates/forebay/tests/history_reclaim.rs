@@ -3,36 +3,16 @@
 mod support;
 
 use forebay::event::Event;
-use forebay::settings::{BackingSettings, ReclaimWrites};
+use forebay::policy::{PastFileSystem, ReclaimWrites};
+use forebay::settings::BackingSettings;
 use forebay::{Counter, Policy, Settings};
 use forebay_base::Span;
 use forebay_law::limits::DirtyKnobs;
 use forebay_rt::Rt;
-use forebay_store::{Geometry, Io, ObjectId, Rate, RateStore, Store};
+use forebay_store::{ObjectId, Rate, RateStore};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use support::void::Void;
 use support::{Bench, OfSize, PAGE, page_of, simulated};
-
-/// A store that claims about itself what the test wants.
-struct Moody {
-    inner: RateStore,
-    congested: AtomicBool,
-}
-
-impl Store for Moody {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn submit(&self, io: Io) {
-        self.inner.submit(io);
-    }
-
-    fn is_congested(&self) -> bool {
-        self.congested.load(Ordering::Relaxed)
-    }
-}
 
 /// The parameters of a run.
 #[derive(Clone, Copy)]
@@ -104,18 +84,18 @@ async fn press(rt: Rt, run: Run) -> Bench {
         ..Settings::of_mib(8)
     };
     let bench = Bench::with(rt.clone(), settings, |_, _| Arc::new(Void));
-    let slow = Arc::new(Moody {
-        inner: RateStore::new(rt.clone(), Arc::new(Void), Rate::bytes(2 << 20)),
-        congested: AtomicBool::new(run.congested),
-    });
+    let slow = RateStore::new(rt.clone(), Arc::new(Void), Rate::bytes(2 << 20));
     let stick = BackingSettings {
-        reclaim_writes: run.reclaim_writes,
         queue_requests: run.queue_requests,
         ..BackingSettings::default()
     };
+    let past = PastFileSystem {
+        reclaim_writes: run.reclaim_writes,
+        congestion: Some(Arc::new(move || run.congested)),
+    };
     let attached = bench
         .cache
-        .attach_with(slow, stick)
+        .attach_past(Arc::new(slow), stick, past)
         .expect("a store is attached");
     let written = bench
         .cache

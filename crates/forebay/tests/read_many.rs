@@ -4,11 +4,12 @@
 mod support;
 
 use forebay::{AccessError, Advice, Cache, Counter, File, ReadRequest, Settings};
+use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Prng, Span};
 use forebay_rt::{Rt, block_on, thread};
 use forebay_store::{
     CountStore, DelayStore, Delays, Failure, Fault, FaultAction, FaultStore, FaultWhen, FileStore,
-    FileStoreSettings, IoKind, Method, OpenMode, Store,
+    FileStoreSettings, Geometry, Io, IoKind, Method, OpenMode, Store,
 };
 use std::sync::Arc;
 use support::{Bench, OfSize, PAGE, page_of, simulate, write_pages};
@@ -90,6 +91,104 @@ fn as_many_reads_are_under_way_as_a_store_takes_and_not_more() {
         assert!(took < Span::from_millis(4), "{took:?}");
         bench.assert_consistent();
     });
+}
+
+#[test]
+fn no_more_reads_are_under_way_than_the_caller_wants() {
+    const PAGES: u64 = 50;
+    for most in [0, 1, 7, 1_000] {
+        simulate(8, async move |rt: Rt| {
+            let delays = Delays {
+                read: Span::from_millis(1),
+                ..Delays::default()
+            };
+            let mut counted = None;
+            let bench = Bench::new(rt, 8, |rt, memory| {
+                let slow = DelayStore::new(rt.clone(), memory, delays);
+                let counts = Arc::new(CountStore::new(rt, Arc::new(slow)));
+                counted = Some(counts.clone());
+                counts
+            });
+            let file = cold(&bench, PAGES).await;
+            let (pages, mut bytes) = (scattered(PAGES), buffers(PAGES as usize));
+            let mut many = requests(&mut bytes, &pages);
+            assert_eq!(file.read_many_within(&mut many, most).await, Ok(()));
+            assert!(are_the_pages(&bytes, &pages));
+            let reads = counted.expect("it was made").counts(IoKind::Read);
+            let allowed = (most.max(1) as u64).min(PAGES);
+            assert_eq!((reads.requests, reads.most_in_flight), (PAGES, allowed));
+        });
+    }
+}
+
+/// A store that keeps the first read back until so many others have been asked for.
+struct Late {
+    files: Arc<FileStore>,
+    others: usize,
+    state: Mutex<LateState>,
+}
+
+#[derive(Default)]
+struct LateState {
+    kept: Option<Io>,
+    reads: usize,
+}
+
+impl Store for Late {
+    fn geometry(&self) -> Geometry {
+        self.files.geometry()
+    }
+
+    fn submit(&self, io: Io) {
+        let ready = {
+            let mut state = lock(&self.state);
+            state.reads += 1;
+            if state.reads == 1 {
+                state.kept = Some(io);
+                return;
+            }
+            let is_last = state.reads == 1 + self.others;
+            is_last.then(|| state.kept.take()).flatten()
+        };
+        self.files.submit(io);
+        if let Some(late) = ready {
+            self.files.submit(late);
+        }
+    }
+}
+
+/// With four reads under way, four more than these are asked for although the first has not ended:
+/// only a thread that hears of the others by itself can do that.
+#[test]
+fn a_thread_begins_more_when_others_than_the_first_have_come_in() {
+    const MOST: usize = 4;
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let path = folder.path().join("data");
+    let content: Vec<u8> = (0..100).flat_map(page_of).collect();
+    std::fs::write(&path, content).expect("there is room");
+    let files = FileStore::new(FileStoreSettings::default()).expect("a store starts");
+    if files.method() != Method::Uring {
+        eprintln!("skipped: {:?}", files.uring_refusal());
+        return;
+    }
+    let opened = files.open(&path, OpenMode::ReadOnly).expect("it opens");
+    let cache = Cache::new(Settings::of_mib(2)).expect("the settings are good");
+    let late = Arc::new(Late {
+        files,
+        others: 2 * MOST - 1,
+        state: Mutex::default(),
+    });
+    let store = cache.attach(late).expect("it is new");
+    let file = cache
+        .open(&store, opened.object, opened.length_bytes)
+        .expect("it opens")
+        .blocking();
+    let advised = file.advise(Advice::Random, 0..u64::MAX);
+    advised.expect("it is advice");
+    let (pages, mut bytes) = (scattered(100), buffers(100));
+    let mut many = requests(&mut bytes, &pages);
+    assert_eq!(file.read_many_within(&mut many, MOST), Ok(()));
+    assert!(are_the_pages(&bytes, &pages));
 }
 
 #[test]
@@ -334,7 +433,8 @@ fn read_often(rt: &Rt, file: &File, mut chance: Prng, calls: usize) {
             let _ = block_on(rt.timeout(patience, file.read_many(&mut many)));
             continue;
         }
-        match file.blocking().read_many(&mut many) {
+        let most = 1 + chance.below(40) as usize;
+        match file.blocking().read_many_within(&mut many, most) {
             Ok(()) => assert!(are_the_pages(&bytes, &pages)),
             Err(AccessError::Store(_)) => {
                 for (request, &page) in many.iter().zip(&pages) {

@@ -6,68 +6,18 @@ mod support;
 use forebay::event::{CallKind, Event, WaitedCall};
 use forebay::histogram::BOUNDS_US;
 use forebay::why::{Cause, Suspect, WhyLine};
-use forebay::{AttachedStore, Caller, Changes, Counter, File, Settings, StoreChanges};
+use forebay::{Caller, Changes, Counter, Settings, StoreChanges};
 use forebay_base::Span;
 use forebay_rt::{Rt, Task};
 use forebay_store::{
     DelayStore, Delays, Durability, Failure, Fault, FaultAction, FaultStore, Geometry, IoKind,
-    MemoryStore, ObjectId, Rate, RateStore, Store,
+    MemoryStore, Rate, RateStore, Store,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use support::void::Void;
+use support::writers::{Writer, first_line, medium, open_for, paced};
 use support::{Bench, OfSize, PAGE, page_of, simulate};
-
-/// A store that takes this many pages a second.
-fn medium(rt: Rt, pages_per_s: u64) -> Arc<RateStore> {
-    let rate = Rate::bytes(pages_per_s * PAGE as u64);
-    Arc::new(RateStore::new(rt, Arc::new(Void), rate))
-}
-
-fn paced(rt: Rt, mib: u64, pages_per_s: u64) -> Bench {
-    Bench::new(rt, mib, |rt, _| medium(rt, pages_per_s))
-}
-
-fn open_for(bench: &Bench, store: &AttachedStore, number: u64, name: &str) -> File {
-    let caller = Caller::named(name);
-    bench
-        .cache
-        .open_for(store, ObjectId(number), 0, &caller)
-        .expect("the object opens")
-}
-
-/// A task that writes `pages` pages at a time to new places of `file`, with `rest` in between,
-/// until it is told to stop.
-struct Writer {
-    task: Task,
-    stop: Arc<AtomicBool>,
-}
-
-impl Writer {
-    fn start(rt: &Rt, file: File, pages: u64, rest: Span) -> Writer {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, clock) = (stop.clone(), rt.clone());
-        let task = rt.spawn("writer", async move {
-            let bytes = vec![1; pages as usize * PAGE];
-            let mut at = 0;
-            while !stopped.load(Ordering::Relaxed) {
-                // A disk that fails refuses it after a while, which is an answer too.
-                let _ = file.write_at(&bytes, at).await;
-                at += bytes.len() as u64;
-                if rest > Span::ZERO {
-                    clock.sleep(rest).await;
-                }
-            }
-        });
-        Writer { task, stop }
-    }
-
-    async fn end(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.task.join().await;
-    }
-}
 
 /// The microseconds of the ledger for some causes.
 fn ledger_us(bench: &Bench, causes: &[Cause]) -> u64 {
@@ -129,11 +79,6 @@ fn assert_histograms(bench: &Bench) {
     assert_eq!(counted.collect::<BTreeMap<_, _>>(), sums);
     let calls: u64 = histograms.calls.iter().map(|(_, it)| it.count()).sum();
     assert!(sums.is_empty() || calls > 0);
-}
-
-fn first_line(bench: &Bench) -> WhyLine {
-    let why = bench.cache.why(None);
-    why.lines.into_iter().next().expect("somebody waited")
 }
 
 #[test]
@@ -464,51 +409,6 @@ fn a_sync_behind_a_backlog_says_how_much_was_dirty() {
             sync.causes.iter().next().map(|it| it.0),
             Some(Cause::SyncWrites)
         );
-        assert_sums(&bench);
-    });
-}
-
-#[test]
-fn a_limit_that_was_turned_down_is_blamed() {
-    simulate(9, async |rt| {
-        let bench = paced(rt.clone(), 64, 2_000);
-        let file = open_for(&bench, &bench.store, 1, "log");
-        // Bursts that fit the limit, and that the store takes in the time between them.
-        let writer = Writer::start(&rt, file, 1_200, Span::from_secs(2));
-        rt.sleep(Span::from_secs(20)).await;
-        let before = bench.cache.why(None).waited;
-        let lower = Changes {
-            dirty_bytes: Some(1 << 20),
-            background_bytes: Some(512 << 10),
-            ..Changes::default()
-        };
-        let old = bench.cache.retune(&lower).expect("it is allowed");
-        assert_eq!(old.dirty_bytes, Some(0));
-        rt.sleep(Span::from_secs(30)).await;
-        writer.end().await;
-        let first = first_line(&bench);
-        assert!(first.waited > before.saturating_mul(4), "{before}");
-        assert_eq!(accused(&first), ("log", Suspect::Limit, true));
-        assert_sums(&bench);
-    });
-}
-
-#[test]
-fn memory_that_was_taken_away_is_blamed() {
-    simulate(10, async |rt| {
-        let bench = paced(rt.clone(), 64, 2_000);
-        let file = open_for(&bench, &bench.store, 1, "log");
-        let writer = Writer::start(&rt, file, 1_200, Span::from_secs(2));
-        rt.sleep(Span::from_secs(20)).await;
-        let less = Changes {
-            memory_bytes: Some(4 << 20),
-            ..Changes::default()
-        };
-        bench.cache.retune(&less).expect("it is allowed");
-        rt.sleep(Span::from_secs(30)).await;
-        writer.end().await;
-        let first = first_line(&bench);
-        assert_eq!(accused(&first), ("log", Suspect::Memory, true));
         assert_sums(&bench);
     });
 }

@@ -64,14 +64,46 @@ impl Group {
     /// limit.
     fn available_bytes(&self) -> Option<u64> {
         let limit_bytes = self.limit_bytes()?;
-        let used_bytes = self.number_in(self.version.usage_file())?;
+        let used_bytes = self.used_bytes()?;
         let cold_bytes = self.statistic(self.version.cold_files()).unwrap_or(0);
         Some(limit_bytes.saturating_sub(used_bytes.saturating_sub(cold_bytes)))
     }
 
-    /// The limit of the group's processes; `None` without a limit.
-    fn limit_bytes(&self) -> Option<u64> {
-        self.number_in(self.version.limit_file())
+    /// The limit of the group's processes, or the mark from which they are slowed if that is lower;
+    /// `None` without a limit.
+    pub(super) fn limit_bytes(&self) -> Option<u64> {
+        let limit_bytes = self.number_in(self.version.limit_file());
+        let high_bytes = match self.version {
+            Version::One => None,
+            Version::Two => self.number_in("memory.high"),
+        };
+        limit_bytes.into_iter().chain(high_bytes).min()
+    }
+
+    /// What the group's processes use, file pages of the kernel included.
+    pub(super) fn used_bytes(&self) -> Option<u64> {
+        self.number_in(self.version.usage_file())
+    }
+
+    /// The file pages among that which the kernel can give up at once.
+    pub(super) fn clean_file_bytes(&self) -> u64 {
+        let names = match self.version {
+            Version::One => [
+                "total_inactive_file",
+                "total_active_file",
+                "total_dirty",
+                "total_writeback",
+            ],
+            Version::Two => [
+                "inactive_file",
+                "active_file",
+                "file_dirty",
+                "file_writeback",
+            ],
+        };
+        let [inactive, active, dirty, writeback] =
+            names.map(|name| self.statistic(name).unwrap_or(0));
+        (inactive + active).saturating_sub(dirty + writeback)
     }
 
     fn number_in(&self, file: &str) -> Option<u64> {

@@ -6,9 +6,9 @@ use crate::measure::Times;
 use crate::zipf::permutation;
 use forebay_base::PAGE_BYTES;
 
-/// Reads of one call at depth 32, so that no more are under way. The depth sinks while the call
-/// waits for the last of them.
-pub(crate) const BATCH_PAGES: usize = 32;
+/// Reads of one call if it may have several under way. The number under way sinks only while the
+/// call waits for the last of them.
+pub(crate) const BATCH_PAGES: usize = 256;
 
 /// The endless order of pages.
 pub(crate) struct MissOrder {

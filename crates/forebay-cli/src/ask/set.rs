@@ -2,6 +2,7 @@
 
 use super::arguments::SetArguments;
 use super::http::post;
+use crate::control::knobs::plain;
 use crate::error::CommandError;
 use crate::output;
 use serde_json::{Map, Value};
@@ -24,11 +25,4 @@ pub(crate) fn run(arguments: &SetArguments) -> Result<(), CommandError> {
         )
     };
     output::print(&changed.map(line).collect::<String>())
-}
-
-/// A value as people type it.
-fn plain(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
 }

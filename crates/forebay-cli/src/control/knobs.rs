@@ -249,6 +249,13 @@ pub(crate) fn values(mut changes: Changes) -> Map<String, Value> {
     values
 }
 
+/// A value as people type it.
+pub(crate) fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
 /// Every name; that of a store's knob has N for the number of the store.
 pub(crate) fn names() -> Vec<String> {
     let of_stores = STORE_KNOBS

@@ -1,6 +1,7 @@
 //! Questions to a running server over its control socket, and its answers: the words that both
 //! sides use.
 
+pub(crate) mod incidents;
 pub(crate) mod knobs;
 pub(crate) mod place;
 pub(crate) mod state;

@@ -34,12 +34,27 @@ pub(crate) struct State {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(clippy::struct_field_names, reason = "names in JSON say their unit")]
 pub(crate) struct MemoryWords {
     pub(crate) memory_bytes: u64,
     pub(crate) frames_bytes: u64,
     pub(crate) free_bytes: u64,
     pub(crate) object_bytes: u64,
+    /// How far the budget gives way, if it does.
+    #[serde(default)]
+    pub(crate) elastic: Option<ElasticWords>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ElasticWords {
+    pub(crate) floor_bytes: u64,
+    pub(crate) ceiling_bytes: u64,
+    pub(crate) target_bytes: u64,
+    pub(crate) headroom_bytes: u64,
+    /// What the budget still has to give up.
+    pub(crate) over_bytes: u64,
+    pub(crate) turns: u64,
+    /// The last change in words, and how long ago it was.
+    pub(crate) last: Option<(u64, String)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +96,8 @@ pub(crate) struct StoreWords {
     pub(crate) writes_in_flight: u32,
     pub(crate) throttled_us: u64,
     pub(crate) silent_us: u64,
+    /// The age of its oldest dirty page, if there is one.
+    pub(crate) oldest_dirty_us: Option<u64>,
 }
 
 /// A caller that waited or wrote.
@@ -106,7 +123,7 @@ impl State {
         served: &str,
         connections: Option<usize>,
     ) -> State {
-        let statistics = cache.statistics();
+        let statistics = cache.statistics_with_ages();
         let waits = waits(cache, &cache.wait_rows(None));
         let counters = statistics.counters.iter();
         State {
@@ -146,6 +163,17 @@ fn memory_of(statistics: &Statistics) -> MemoryWords {
         frames_bytes: byte_of(statistics.frames),
         free_bytes: byte_of(statistics.free()),
         object_bytes: statistics.object_bytes,
+        elastic: statistics.elastic.map(|elastic| ElasticWords {
+            floor_bytes: elastic.floor_bytes,
+            ceiling_bytes: elastic.ceiling_bytes,
+            target_bytes: elastic.target_bytes,
+            headroom_bytes: elastic.headroom_bytes,
+            over_bytes: byte_of(statistics.pages_over),
+            turns: elastic.turns,
+            last: elastic
+                .last
+                .map(|(ago, step)| (ago.as_micros(), step.to_string())),
+        }),
     }
 }
 
@@ -187,6 +215,7 @@ fn store_of(store: &BackingStatistics) -> StoreWords {
         writes_in_flight: store.writes_in_flight,
         throttled_us: store.throttled_us,
         silent_us: store.silent_us,
+        oldest_dirty_us: store.oldest_dirty.map(Span::as_micros),
     }
 }
 

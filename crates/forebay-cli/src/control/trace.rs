@@ -1,6 +1,8 @@
 //! Stalls as a trace that Perfetto and chrome://tracing show: a process for each store, a thread
-//! for each caller, and the levels that its pauses saw.
+//! for each caller, the levels that its pauses saw, and marks for knobs that were turned and
+//! requests that failed.
 
+use super::incidents::IncidentWords;
 use super::waits::{CallWords, PauseWords, Stalls};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -62,13 +64,20 @@ pub(crate) fn trace(stalls: &Stalls) -> Value {
                     "args": { "name": name } }),
             ]
         });
-    let events: Vec<Value> = names.chain(events).collect();
+    let marks = stalls.incidents.iter().map(mark);
+    let mut events: Vec<Value> = names.chain(events.into_iter().chain(marks)).collect();
+    // Names have no time, and stay before everything.
+    events.sort_by_key(|event| event["ts"].as_u64());
     json!({ "displayTimeUnit": "ms", "traceEvents": events })
 }
 
 /// The process of a call's store; 0 if it waited for none.
 fn process_of(call: &CallWords) -> usize {
-    call.store.map_or(0, |number| number + 1)
+    call.store.map_or(0, process_of_store)
+}
+
+fn process_of_store(number: usize) -> usize {
+    number + 1
 }
 
 fn wait(call: &CallWords, process: usize, thread: usize) -> Value {
@@ -89,6 +98,22 @@ fn wait(call: &CallWords, process: usize, thread: usize) -> Value {
             "causes_us": call.causes,
             "pause": call.pause,
         },
+    })
+}
+
+/// A line through the whole trace, or through that of its store.
+fn mark(incident: &IncidentWords) -> Value {
+    let process = incident.store.map_or(0, process_of_store);
+    let scope = if incident.store.is_some() { "p" } else { "g" };
+    json!({
+        "ph": "i",
+        "s": scope,
+        "name": incident.text,
+        "cat": incident.kind,
+        "pid": process,
+        "tid": 0,
+        "ts": incident.at_us,
+        "args": { "requests": incident.requests, "last_us": incident.last_us },
     })
 }
 
@@ -143,11 +168,22 @@ mod tests {
         }
     }
 
+    fn incident(at_us: u64, kind: &str, store: Option<usize>) -> IncidentWords {
+        IncidentWords {
+            at_us,
+            kind: kind.into(),
+            store,
+            text: kind.into(),
+            ..IncidentWords::default()
+        }
+    }
+
     #[test]
     fn calls_of_a_thread_do_not_overlap_and_time_goes_on() {
         let stalls = Stalls {
             threshold: "10ms".into(),
             left_out: 0,
+            incidents: vec![incident(7, "set", None), incident(31, "failed", Some(0))],
             stalls: vec![
                 call(30, 10, Some(0)),
                 call(5, 20, Some(0)),
@@ -188,5 +224,12 @@ mod tests {
             (&json!("rate limit"), &rate),
         ];
         assert_eq!(shown, expected);
+        let marks = events.iter().filter(|event| event["ph"] == "i");
+        let shown: Vec<_> = marks
+            .map(|it| (of(it, "ts"), of(it, "pid"), it["s"].as_str().unwrap()))
+            .collect();
+        assert_eq!(shown, [(7, 0, "g"), (31, 1, "p")]);
+        let times: Vec<_> = events.iter().map(|event| event["ts"].as_u64()).collect();
+        assert!(times.is_sorted(), "{times:?}");
     }
 }

@@ -1,13 +1,17 @@
 //! Callers and what they waited for, as JSON.
 
+use super::incidents::{IncidentWords, incidents};
+use super::knobs::{self, plain};
 use super::time::show_time;
 use forebay::event::{PauseView, WaitedCall};
-use forebay::why::{WaitRow, WhyLine};
+use forebay::why::{Advice, WaitRow, WhyLine};
 use forebay::{Cache, Caller, CallerKey, CallerKind, Why};
 use forebay_base::Span;
 use forebay_base::units::byte_of;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// A caller, for programs and for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -82,11 +86,36 @@ struct WhyLineWords {
     culprit: Option<CallerWords>,
     memory_helps: bool,
     store_helps: bool,
+    /// Of its store, now.
+    oldest_dirty_us: Option<u64>,
+    advice: Option<AdviceWords>,
     waits: Vec<WaitWords>,
 }
 
+/// Knobs that would help.
+#[derive(Debug, Serialize)]
+struct AdviceWords {
+    reason: String,
+    knobs: Map<String, Value>,
+    command: String,
+}
+
 impl WhyWords {
-    pub(crate) fn of(cache: &Cache, why: &Why) -> WhyWords {
+    /// `socket` is the server's, for commands that turn knobs.
+    pub(crate) fn of(cache: &Cache, why: &Why, socket: &Path) -> WhyWords {
+        let command = |advice: &Advice| {
+            let knobs = knobs::values(advice.changes.clone());
+            let words = knobs
+                .iter()
+                .map(|(name, value)| format!(" {name}={}", plain(value)));
+            let words: String = words.collect();
+            format!("forebay set {}{words}", socket.display())
+        };
+        let advice = |advice: &Advice| AdviceWords {
+            reason: advice.reason.to_string(),
+            knobs: knobs::values(advice.changes.clone()),
+            command: command(advice),
+        };
         let line = |line: &WhyLine| WhyLineWords {
             caller: CallerWords::from(&line.caller),
             store: line.bdi,
@@ -97,13 +126,15 @@ impl WhyWords {
             culprit: line.culprit.as_ref().map(CallerWords::from),
             memory_helps: line.savings.memory_helps(),
             store_helps: line.savings.store_helps(),
+            oldest_dirty_us: line.oldest_dirty.map(Span::as_micros),
+            advice: line.advice.as_ref().map(advice),
             waits: waits(cache, &line.rows),
         };
         WhyWords {
             window_us: why.window.as_micros(),
             waited_us: why.waited.as_micros(),
             lines: why.lines.iter().map(line).collect(),
-            text: why.to_string(),
+            text: why.text(command),
         }
     }
 }
@@ -182,6 +213,9 @@ pub(crate) struct Stalls {
     /// How many more are kept, without room in this answer.
     pub(crate) left_out: usize,
     pub(crate) stalls: Vec<CallWords>,
+    /// What happened meanwhile, the oldest first.
+    #[serde(default)]
+    pub(crate) incidents: Vec<IncidentWords>,
 }
 
 /// An answer has at most this many of them, the newest ones.
@@ -208,6 +242,7 @@ impl Stalls {
             stalls: newest
                 .map(|call| CallWords::of(call, &|key| cache.caller(key)))
                 .collect(),
+            incidents: incidents(cache, last),
         }
     }
 }

@@ -11,13 +11,20 @@ const BESIDE_BYTES: u64 = 16 << 20;
 
 /// Refuses a budget that the machine or the memory cgroup of this process can never hold: the
 /// process would be killed in the middle of its work. Warns if a cgroup has hardly enough room for
-/// it.
-pub(crate) fn check_memory(memory_bytes: u64) -> Result<(), CommandError> {
+/// it. An elastic budget has to hold with its floor only.
+pub(crate) fn check_memory(
+    memory_bytes: u64,
+    floor_bytes: Option<u64>,
+) -> Result<(), CommandError> {
     let limits = Limits {
         machine_bytes: host::memory_bytes(),
         group_bytes: host::limit_bytes(),
     };
-    if let Some(warning) = limits.judge(memory_bytes)? {
+    let warning = match floor_bytes {
+        None => limits.judge(memory_bytes)?,
+        Some(floor_bytes) => limits.judge_range(floor_bytes, memory_bytes)?,
+    };
+    if let Some(warning) = warning {
         say(warning);
     }
     Ok(())
@@ -30,6 +37,26 @@ struct Limits {
 }
 
 impl Limits {
+    /// The same for a budget that gives way down to its floor.
+    fn judge_range(
+        &self,
+        floor_bytes: u64,
+        most_bytes: u64,
+    ) -> Result<Option<String>, CommandError> {
+        if let Some(warning) = self.judge(floor_bytes)? {
+            return Ok(Some(warning));
+        }
+        let least = self.machine_bytes.into_iter().chain(self.group_bytes).min();
+        let least = least.filter(|&bytes| bytes < most_bytes);
+        Ok(least.map(|bytes| {
+            format!(
+                "--memory goes up to {}, and no more than {} can be there: the cache stays below",
+                show_bytes(most_bytes),
+                show_bytes(bytes),
+            )
+        }))
+    }
+
     /// An error for what is impossible, a warning for what is close.
     fn judge(&self, memory_bytes: u64) -> Result<Option<String>, CommandError> {
         let least = |limit: Option<u64>| limit.filter(|&bytes| bytes < memory_bytes);
@@ -94,6 +121,14 @@ mod tests {
                 .unwrap_err()
                 .contains("the machine has, which is 1 GiB")
         );
+        let limits = Limits {
+            machine_bytes: Some(4096 * MIB),
+            group_bytes: Some(200 * MIB),
+        };
+        assert!(limits.judge_range(201 * MIB, 300 * MIB).is_err());
+        assert_eq!(limits.judge_range(64 * MIB, 190 * MIB).unwrap(), None);
+        let over = limits.judge_range(64 * MIB, 300 * MIB).unwrap();
+        assert!(over.is_some_and(|text| text.contains("no more than 200 MiB can be there")));
         let unknown = Limits {
             machine_bytes: None,
             group_bytes: None,

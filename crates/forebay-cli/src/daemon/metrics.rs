@@ -74,6 +74,7 @@ fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<
         "The part of it for open files, and for closed files that are remembered",
         &[("", statistics.object_bytes)],
     );
+    elastic(&mut text, statistics);
     if let Some(connections) = connections {
         text.gauge(
             "connections",
@@ -85,6 +86,43 @@ fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<
     times(&mut text, histograms);
     text.0.push_str("# EOF\n");
     text.0
+}
+
+/// The metrics of a budget that gives way.
+fn elastic(text: &mut Text, statistics: &Statistics) {
+    let Some(elastic) = &statistics.elastic else {
+        return;
+    };
+    for (name, help, bytes) in [
+        (
+            "memory_target_bytes",
+            "What the cache may have now",
+            elastic.target_bytes,
+        ),
+        (
+            "memory_floor_bytes",
+            "The least that it may have",
+            elastic.floor_bytes,
+        ),
+        (
+            "memory_ceiling_bytes",
+            "The most that it may have",
+            elastic.ceiling_bytes,
+        ),
+        (
+            "memory_headroom_bytes",
+            "What was left for others at the last look",
+            elastic.headroom_bytes,
+        ),
+        (
+            "memory_over_bytes",
+            "What it still gives back",
+            statistics.pages_over * PAGE_BYTES as u64,
+        ),
+    ] {
+        text.gauge(name, help, &[("", bytes)]);
+    }
+    text.counters("memory_turns", &[("", elastic.turns)]);
 }
 
 /// The stores that have a `value`, as labels with that value.
@@ -338,6 +376,8 @@ impl Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay::elastic::MemorySeen;
+    use forebay::settings::Elastic;
     use forebay::{Cache, Settings};
     use forebay_store::{MemoryStore, ObjectId};
     use std::collections::BTreeSet;
@@ -372,6 +412,34 @@ mod tests {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn a_budget_that_gives_way_shows_where_it_is() {
+        let cache = Cache::new(Settings {
+            memory_bytes: 64 << 20,
+            elastic: Some(Elastic {
+                floor_bytes: 16 << 20,
+            }),
+            ..Settings::default()
+        })
+        .unwrap();
+        let seen = MemorySeen {
+            headroom_bytes: 128 << 20,
+            ..MemorySeen::default()
+        };
+        cache.memory_seen(&seen).expect("it is elastic");
+        let text = of(&cache, None);
+        for line in [
+            "forebay_memory_target_bytes 16777216",
+            "forebay_memory_floor_bytes 16777216",
+            "forebay_memory_headroom_bytes 134217728",
+            "forebay_memory_looks_total 1",
+            "forebay_memory_given_room_total 12288",
+            "forebay_memory_turns_total 0",
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub(crate) mod heap;
 pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod metrics;
+pub(crate) mod pressure;
 pub(crate) mod promises;
 pub(crate) mod say;
 pub(crate) mod scrape;

@@ -54,9 +54,9 @@ fn machines() -> Vec<Vec<String>> {
 }
 
 fn policies() -> Vec<Vec<String>> {
-    Policy::presets()
-        .into_iter()
-        .map(|name| line([name]))
+    let presets = Policy::presets().into_iter();
+    presets
+        .map(|name| line([name, Policy::preset_summary(name).unwrap_or_default()]))
         .collect()
 }
 
@@ -93,6 +93,7 @@ mod tests {
             "simple-wb",
             "amd4-512m",
             "linux-3.0",
+            "3.3 to 3.10",
             "processors",
             "per-zone-dirty",
         ] {

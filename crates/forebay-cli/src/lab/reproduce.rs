@@ -3,13 +3,14 @@
 use super::progress::{run_with_progress, threads};
 use crate::daemon::say::say;
 use crate::error::CommandError;
-use crate::output::{expect_different_files, expect_writable, print, write};
+use crate::output::{expect_different_files, expect_writable, is_standard_output, print, write};
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
 use forebay_lab::reproduction::evidence::Evidence;
 use forebay_lab::reproduction::figures::figures;
 use forebay_lab::reproduction::judge::judge_all;
+use forebay_lab::reproduction::perturb::{self, Variant};
 use forebay_lab::reproduction::plan::{Cell, cells, policy};
 use forebay_lab::reproduction::table::{Findings, render};
 use forebay_lab::reproduction::{Change, Position, page};
@@ -30,7 +31,11 @@ pub(crate) struct TypedReproduce {
     /// Also run the cells that take long, and every other one for its full time
     #[arg(long)]
     full: bool,
-    /// Write every figure and judgement to FILE as JSON
+    /// Run all nine times: with other seeds, and with disks and memory a fifth and costs of
+    /// processors three tenths less and more. Prints in how many each test holds
+    #[arg(long, conflicts_with_all = ["seeds", "html"])]
+    perturb: bool,
+    /// Write every figure and judgement to FILE as JSON; - is standard output, without the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write one page with tables and pictures to FILE
@@ -44,6 +49,7 @@ pub(crate) struct ReproduceArguments {
     changes: Vec<Change>,
     seeds: u64,
     full: bool,
+    perturb: bool,
     json_file: Option<PathBuf>,
     html_file: Option<PathBuf>,
 }
@@ -55,6 +61,14 @@ struct Written<'a> {
     failed_runs: &'a [String],
     #[serde(flatten)]
     findings: &'a Findings,
+}
+
+/// The content of the same file for `--perturb`.
+#[derive(Serialize)]
+struct Perturbed<'a> {
+    variants: [String; 9],
+    failed_runs: &'a [String],
+    tests: &'a [perturb::Row],
 }
 
 impl TypedReproduce {
@@ -72,6 +86,7 @@ impl TypedReproduce {
             changes: if all { Change::ALL.into() } else { self.only },
             seeds: self.seeds,
             full: self.full,
+            perturb: self.perturb,
             json_file: self.json,
             html_file: self.html,
         })
@@ -92,7 +107,10 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
         arguments.json_file.as_deref(),
         arguments.html_file.as_deref(),
     ])?;
-    let (evidence, failed) = gather(arguments);
+    if arguments.perturb {
+        return run_perturbed(arguments);
+    }
+    let (evidence, failed) = gather(arguments, Variant::AsIs);
     let findings = Findings {
         figures: figures(&evidence),
         judgements: judge_all(&evidence),
@@ -112,19 +130,13 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
             .expect("plain values with text keys become JSON");
         write(path, &text)?;
     }
-    print(&render(&findings))?;
-    if !arguments.full {
-        print(&format!("{}\n", shortened()))?;
-    }
-    if !failed.is_empty() {
-        for run in &failed {
-            say(format_args!("failed: {run}"));
+    if !is_standard_output(arguments.json_file.as_deref()) {
+        print(&render(&findings))?;
+        if !arguments.full {
+            print(&format!("{}\n", shortened()))?;
         }
-        return Err(CommandError::Lab(format!(
-            "{} runs failed; what they were for is not tested",
-            failed.len()
-        )));
     }
+    report_failed(&failed)?;
     match findings.required_unmet().as_slice() {
         [] => Ok(()),
         unmet => Err(CommandError::Lab(format!(
@@ -134,13 +146,60 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
     }
 }
 
+/// Runs the experiments in every variant and prints in how many each test holds.
+fn run_perturbed(arguments: &ReproduceArguments) -> Result<(), CommandError> {
+    let mut failed = Vec::new();
+    let mut all = Vec::new();
+    for variant in Variant::ALL {
+        say(format_args!("{}", variant.name()));
+        let (evidence, failed_here) = gather(arguments, variant);
+        let name = variant.name();
+        failed.extend(failed_here.iter().map(|run| format!("{name}: {run}")));
+        // The figures are not kept: nine times all runs would not fit into the memory.
+        let findings = Findings {
+            figures: Vec::new(),
+            judgements: judge_all(&evidence),
+        };
+        all.push(findings.only(&arguments.changes));
+    }
+    let rows = perturb::rows(&all);
+    if let Some(path) = &arguments.json_file {
+        let written = Perturbed {
+            variants: Variant::ALL.map(Variant::name),
+            failed_runs: &failed,
+            tests: &rows,
+        };
+        let text = serde_json::to_string_pretty(&written)
+            .expect("plain values with text keys become JSON");
+        write(path, &text)?;
+    }
+    if !is_standard_output(arguments.json_file.as_deref()) {
+        print(&perturb::render(&rows))?;
+    }
+    report_failed(&failed)
+}
+
+/// Names the runs that failed.
+fn report_failed(failed: &[String]) -> Result<(), CommandError> {
+    if failed.is_empty() {
+        return Ok(());
+    }
+    for run in failed {
+        say(format_args!("failed: {run}"));
+    }
+    Err(CommandError::Lab(format!(
+        "{} runs failed; what they were for is not tested",
+        failed.len()
+    )))
+}
+
 /// Runs every cell that was asked for. A run that fails does not prevent the judgement of the
 /// others; it is reported at the end.
-fn gather(arguments: &ReproduceArguments) -> (Evidence, Vec<String>) {
+fn gather(arguments: &ReproduceArguments, variant: Variant) -> (Evidence, Vec<String>) {
     let mut failed = Vec::new();
     let mut runs = Vec::new();
     for cell in cells().iter().filter(|cell| wanted(cell, arguments)) {
-        match runs_of(cell, arguments) {
+        match runs_of(cell, arguments, variant) {
             Ok(of_cell) => of_cell.into_iter().for_each(|run| join(&mut runs, run)),
             Err(error) => failed.push(format!("{}: {error}", cell.name)),
         }
@@ -211,7 +270,11 @@ fn join(runs: &mut Vec<Run>, run: Run) {
     }
 }
 
-fn runs_of(cell: &Cell, arguments: &ReproduceArguments) -> Result<Vec<Run>, RunError> {
+fn runs_of(
+    cell: &Cell,
+    arguments: &ReproduceArguments,
+    variant: Variant,
+) -> Result<Vec<Run>, RunError> {
     let mut runs = Vec::new();
     for position in cell.positions {
         for seed in 1..=arguments.seeds {
@@ -223,6 +286,7 @@ fn runs_of(cell: &Cell, arguments: &ReproduceArguments) -> Result<Vec<Run>, RunE
             plan.seed = seed;
             // No test and no published figure is about what follows the workload.
             plan.ending = Ending::AtOnce;
+            let plan = variant.of(plan)?;
             plan.check()?;
             runs.push(Run {
                 cells: vec![cell.name.clone()],

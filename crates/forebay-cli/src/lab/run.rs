@@ -4,7 +4,7 @@ use super::progress::{run_with_progress, threads};
 use super::room::{expect_memory, runs_at_a_time};
 use super::stalls::SeenStalls;
 use crate::error::CommandError;
-use crate::output::{expect_different_files, expect_writable, print, write};
+use crate::output::{expect_different_files, expect_writable, is_standard_output, print, write};
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
@@ -47,7 +47,7 @@ pub(crate) struct TypedRun {
     /// Run on real files in a folder instead of the simulated machine: real:DIR
     #[arg(long, value_name = "PLACE", value_parser = place)]
     on: Option<PathBuf>,
-    /// Write every run and the comparison to FILE as JSON
+    /// Write every run and the comparison to FILE as JSON; - is standard output, without the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write one page with tables and pictures to FILE
@@ -206,8 +206,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
     if let Some(path) = &arguments.trace_file {
         write(path, &stalls.trace())?;
     }
-    print(&table::render(&document.comparison))?;
-    print(&judged(&document.outcomes))?;
+    if !is_standard_output(arguments.json_file.as_deref()) {
+        print(&table::render(&document.comparison))?;
+        print(&judged(&document.outcomes))?;
+    }
     broken_expectations(&document.outcomes)
 }
 

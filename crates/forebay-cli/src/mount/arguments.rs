@@ -1,7 +1,7 @@
 //! The arguments of `forebay mount`, and their meaning.
 
 use crate::config::Tuning;
-use crate::daemon::budget::memory_size;
+use crate::daemon::budget::{MemoryRange, memory_range};
 use crate::daemon::flags::ServerFlags;
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
@@ -17,9 +17,10 @@ pub(crate) struct TypedMount {
     /// The folder at which to show it
     #[arg(value_name = "MNT")]
     mount_point: PathBuf,
-    /// All memory of the cache
-    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
-    memory: u64,
+    /// All memory of the cache; with FLOOR..SIZE as little as FLOOR while other programs need
+    /// memory
+    #[arg(long, value_name = "SIZE", value_parser = memory_range)]
+    memory: MemoryRange,
     /// Let other users in, as far as the permissions of the files allow it
     #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
           require_equals = true, default_value_t = false, default_missing_value = "true",
@@ -48,6 +49,8 @@ pub(crate) struct MountArguments {
     pub(crate) source: PathBuf,
     pub(crate) mount_point: PathBuf,
     pub(crate) memory_bytes: u64,
+    /// What it keeps of that when others need memory, if it gives any.
+    pub(crate) floor_bytes: Option<u64>,
     pub(crate) allow_other: bool,
     pub(crate) read_only: bool,
     pub(crate) foreground: bool,
@@ -77,7 +80,8 @@ impl TypedMount {
         Ok(MountArguments {
             source,
             mount_point,
-            memory_bytes: self.memory,
+            memory_bytes: self.memory.most_bytes,
+            floor_bytes: self.memory.floor_bytes,
             allow_other: self.allow_other,
             read_only: self.read_only,
             foreground: self.foreground,
@@ -109,6 +113,7 @@ mod tests {
             source: "/no/such/source".into(),
             mount_point: "/no/such/place".into(),
             memory_bytes: 64 << 20,
+            floor_bytes: None,
             allow_other: true,
             read_only: true,
             foreground: true,

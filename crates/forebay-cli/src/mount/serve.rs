@@ -8,8 +8,9 @@ use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, report_silence};
 use crate::daemon::store::cache_with_files;
-use crate::daemon::{memory, metrics, scrape};
+use crate::daemon::{memory, metrics, pressure, scrape};
 use crate::error::CommandError;
+use forebay::settings::Elastic;
 use forebay::{Cache, Settings};
 use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
@@ -17,7 +18,7 @@ use forebay_base::units::show_bytes;
 use forebay_fuse::{Mount, MountError, MountParts, MountSettings, Shares, grant_descriptors};
 use forebay_rt::{Rt, block_on};
 use std::future::poll_fn;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::task::Poll;
 
@@ -40,18 +41,13 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     let unmarked = memory::become_flusher();
     let rt = Rt::real();
     let shares = Shares::of(arguments.memory_bytes);
-    let budget = Settings {
-        memory_bytes: shares.cache_bytes(),
-        objects_limit: shares.objects(),
-        answer_timeout: answer_timeout(arguments.flags.answer_timeout),
-        at_risk: arguments.flags.promises.at_risk,
-        ..Settings::default()
-    };
+    let budget = budget_of(arguments, shares);
     let feed = Arc::new(Feed::default());
     let knobs = (&arguments.tuning, arguments.flags.promises.backing());
     let (cache, files, store) = cache_with_files(&budget, knobs, &rt, feed.clone())?;
     report_silence(&cache, &rt);
     report_promises(&cache, &rt);
+    pressure::watch(&cache)?;
     let parts = MountParts {
         rt: rt.clone(),
         cache: cache.clone(),
@@ -70,14 +66,14 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     }
     if let Some(address) = arguments.flags.metrics {
         let cache = cache.clone();
-        let address = scrape::serve(address, move || metrics::of(&cache, None))?;
-        scrape::announce(address);
+        scrape::announce(scrape::serve(address, move || metrics::of(&cache, None))?);
     }
     let source = Source {
         cache: cache.clone(),
         rt: rt.clone(),
         feed,
         served: arguments.mount_point.display().to_string(),
+        socket: PathBuf::new(),
         connections: Box::new(|| None),
     };
     let control = control::start(arguments.flags.control.as_deref(), source)?;
@@ -98,6 +94,21 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     report_losses(&mount)?;
     say("everything is written");
     Ok(())
+}
+
+fn budget_of(arguments: &MountArguments, shares: Shares) -> Settings {
+    Settings {
+        memory_bytes: shares.cache_bytes(),
+        objects_limit: shares.objects(),
+        answer_timeout: answer_timeout(arguments.flags.answer_timeout),
+        at_risk: arguments.flags.promises.at_risk,
+        elastic: arguments.floor_bytes.map(|floor_bytes| Elastic {
+            floor_bytes: floor_bytes.saturating_sub(shares.beside_bytes()),
+        }),
+        // Memory that may be given back is not taken before it is needed.
+        prefault: arguments.floor_bytes.is_none(),
+        ..Settings::default()
+    }
 }
 
 fn settings_of(arguments: &MountArguments, shares: Shares) -> MountSettings {

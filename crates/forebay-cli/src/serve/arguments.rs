@@ -1,7 +1,7 @@
 //! The arguments of `forebay serve`, and their meaning.
 
 use crate::config::Tuning;
-use crate::daemon::budget::memory_size;
+use crate::daemon::budget::{MemoryRange, memory_range};
 use crate::daemon::flags::ServerFlags;
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
@@ -45,9 +45,10 @@ struct TypedNbd {
     listen: Option<SocketAddr>,
     #[command(flatten)]
     tls: TypedTls,
-    /// All memory of the server: pages, clients' buffers, threads
-    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
-    memory: u64,
+    /// All memory of the server: pages, clients' buffers, threads; with FLOOR..SIZE as little as
+    /// FLOOR while other programs need memory
+    #[arg(long, value_name = "SIZE", value_parser = memory_range)]
+    memory: MemoryRange,
     /// Name of the export, once for each PATH. Without it a single PATH has the empty name, and
     /// several have their file names
     #[arg(long = "export", value_name = "NAME")]
@@ -146,6 +147,8 @@ pub(crate) struct ServeArguments {
     pub(crate) images: Vec<ImageArguments>,
     pub(crate) listen: ListenAddress,
     pub(crate) memory_bytes: u64,
+    /// What it keeps of that when others need memory, if it gives any.
+    pub(crate) floor_bytes: Option<u64>,
     pub(crate) read_only: bool,
     /// Length of images that do not exist yet.
     pub(crate) create_bytes: Option<u64>,
@@ -186,7 +189,8 @@ impl TypedServe {
         Ok(ServeArguments {
             images,
             listen,
-            memory_bytes: typed.memory,
+            memory_bytes: typed.memory.most_bytes,
+            floor_bytes: typed.memory.floor_bytes,
             read_only: typed.read_only,
             create_bytes: typed.create,
             chunk_bytes: typed.chunk,
@@ -284,6 +288,7 @@ mod tests {
             }],
             listen: ListenAddress::Unix("s".into()),
             memory_bytes: 64 << 20,
+            floor_bytes: None,
             read_only: false,
             create_bytes: None,
             chunk_bytes: CHUNK_BYTES,

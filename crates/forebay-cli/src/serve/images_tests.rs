@@ -27,6 +27,7 @@ fn arguments(paths: &[&Path], create_bytes: Option<u64>) -> ServeArguments {
         images: paths.iter().map(image).collect(),
         listen: ListenAddress::Unix(PathBuf::from("s")),
         memory_bytes: 64 << 20,
+        floor_bytes: None,
         read_only: false,
         create_bytes,
         chunk_bytes: 64 << 10,

@@ -10,21 +10,23 @@ use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, report_silence};
 use crate::daemon::store::cache_of;
-use crate::daemon::{heap, machine, memory, metrics, scrape};
+use crate::daemon::{heap, machine, memory, metrics, pressure, scrape};
 use crate::error::CommandError;
+use forebay::settings::Elastic;
 use forebay::{Cache, Settings};
 use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::units::show_bytes;
 use forebay_nbd::{Export, ListenError, Listener, Notice, Server, ServerSettings, TlsCredentials};
 use forebay_rt::{Rt, block_on};
+use std::path::PathBuf;
 
 /// A client that does not read the answers to its last requests for this long is cut off.
 const DRAIN_PATIENCE: Span = Span::from_secs(10);
 
 /// Serves until a signal ends it.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
-    machine::check_memory(arguments.memory_bytes)?;
+    machine::check_memory(arguments.memory_bytes, arguments.floor_bytes)?;
     let plan = plan(arguments)?;
     heap::bound();
     let unmarked = memory::become_flusher();
@@ -66,6 +68,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         rt: rt.clone(),
         feed,
         served: uri.clone(),
+        socket: PathBuf::new(),
         connections: counted(&server),
     };
     let control = control::start(arguments.flags.control.as_deref(), source)?;
@@ -135,15 +138,23 @@ fn build(
     rt: &Rt,
     feed: Arc<Feed>,
 ) -> Result<(Cache, Vec<Export>, Losses), CommandError> {
+    // What the cache does not have stays the same whatever the cache gives.
+    let beside_bytes = arguments.memory_bytes - plan.cache_bytes;
     let settings = Settings {
         memory_bytes: plan.cache_bytes,
         answer_timeout: answer_timeout(arguments.flags.answer_timeout),
         at_risk: arguments.flags.promises.at_risk,
+        elastic: arguments.floor_bytes.map(|floor_bytes| Elastic {
+            floor_bytes: floor_bytes.saturating_sub(beside_bytes),
+        }),
+        // Memory that may be given back is not taken before it is needed.
+        prefault: arguments.floor_bytes.is_none(),
         ..Settings::default()
     };
     let cache = cache_of(&settings, &arguments.tuning, rt, feed)?;
     report_silence(&cache, rt);
     report_promises(&cache, rt);
+    pressure::watch(&cache)?;
     let (exports, served) = images::open(arguments, &cache)?;
     Ok((cache, exports, Losses::new(served)))
 }

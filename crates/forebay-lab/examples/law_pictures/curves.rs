@@ -5,6 +5,7 @@ use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth};
 use forebay_law::blame::{BlameInputs, Cause, Suspect, shares_us};
 use forebay_law::chunk::write_chunk;
 use forebay_law::drain::{DrainInputs, DrainLimit, MEASURED_MS};
+use forebay_law::elastic::{Elastic, ElasticInputs, next_look_ms};
 use forebay_law::limits::{DirtyLimits, LIMIT_INTERVAL_MS, SmoothedLimit, setpoint};
 use forebay_law::pace::{PaceInputs, pace as paced};
 use forebay_law::pause::{PauseSizing, size_pause};
@@ -41,9 +42,9 @@ macro_rules! laws {
 }
 
 /// All laws, reclaim first.
-pub(crate) const LAWS: [Law; 20] = laws![
-    watermark, scan, shrink, refault, s3_fifo, readahead, reach, swapahead, throttle, limits,
-    share, drain, at_risk, bandwidth, position, rate, pause, pace, chunk, blame,
+pub(crate) const LAWS: [Law; 21] = laws![
+    watermark, scan, shrink, elastic, refault, s3_fifo, readahead, reach, swapahead, throttle,
+    limits, share, drain, at_risk, bandwidth, position, rate, pause, pace, chunk, blame,
 ];
 
 fn curve(name: &str, points: impl IntoIterator<Item = (u64, u64)>) -> Curve {
@@ -358,6 +359,56 @@ fn at_risk() -> Picture {
             ages("a tenth of the rate", 1, |_| 10),
             ages("more than the rate", 20, |_| 10),
             ages("the same, slower", 20, slows),
+        ],
+        knees: vec![],
+        levels: vec![],
+    }
+}
+
+/// The budget of a cache in a group of 2 GiB, in which others have `others` at each time, ms.
+fn elastic_of(name: &str, others: impl Fn(u64) -> u64) -> Curve {
+    const MIB: u64 = 1 << 20;
+    let mut inputs = ElasticInputs {
+        floor_bytes: 256 * MIB,
+        ceiling_bytes: 1_536 * MIB,
+        budget_bytes: 1_536 * MIB,
+        headroom_bytes: 512 * MIB,
+        ..ElasticInputs::default()
+    };
+    let mut law = Elastic::begun(&inputs);
+    let mut points = Vec::new();
+    while inputs.now_ms <= 300_000 {
+        let used = inputs.budget_bytes + others(inputs.now_ms) * MIB;
+        inputs.headroom_bytes = (2_048 * MIB).saturating_sub(used);
+        let (next, change) = law.advanced(&inputs);
+        law = next;
+        points.push((inputs.now_ms, inputs.budget_bytes / MIB));
+        if let Some(change) = change {
+            inputs.budget_bytes = change.to_bytes;
+            points.push((inputs.now_ms, inputs.budget_bytes / MIB));
+        }
+        inputs.now_ms += next_look_ms(&inputs, &law);
+    }
+    curve(name, points)
+}
+
+fn elastic() -> Picture {
+    let taken = |since_ms: u64| 1_024 * since_ms.min(5_000) / 5_000;
+    let once = move |now_ms| match now_ms {
+        20_000..80_000 => taken(now_ms - 20_000),
+        _ => 0,
+    };
+    let again = move |now_ms: u64| match now_ms % 80_000 {
+        at @ 20_000..60_000 => taken(at - 20_000),
+        _ => 0,
+    };
+    Picture {
+        title: "Budget in a group of 2 GiB beside a program that takes 1 GiB",
+        x: Axis::even("time (s)", (0, 300_000), 1_000),
+        y: Axis::even("MiB", (0, 1_600), 1),
+        curves: vec![
+            elastic_of("once, for a minute", once),
+            elastic_of("for 40 s every 80 s", again),
         ],
         knees: vec![],
         levels: vec![],

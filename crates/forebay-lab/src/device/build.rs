@@ -46,6 +46,7 @@ fn build_stripe(
     stripe: &StripeSettings,
 ) -> Result<Arc<dyn Device>, SettingError> {
     let member = DeviceSettings::named(&stripe.of).expect("the settings were checked");
+    let member = member.at_speed(stripe.speed_percent);
     let mut members = Vec::with_capacity(stripe.members as usize);
     for index in 0..stripe.members {
         members.push(build(rt, &format!("{name}/{index}"), &member)?);

@@ -34,6 +34,7 @@ mod rated;
 mod server;
 mod settings;
 mod solid;
+mod speed;
 mod statistics;
 mod stick;
 mod stripe;

@@ -78,10 +78,6 @@ impl Store for Partition {
         geometry_on(self.shape)
     }
 
-    fn is_congested(&self) -> bool {
-        self.device.is_congested(TransferKind::Write)
-    }
-
     fn submit(&self, io: Io) {
         let request = io.request();
         let end = request.offset_bytes.checked_add(request.length_bytes);

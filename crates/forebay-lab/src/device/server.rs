@@ -192,6 +192,14 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Whether the client has more WRITEs under way than it should.
+    pub(crate) fn is_congested(&self) -> bool {
+        let under_way = lock(&self.shared.state).statistics.under_way_bytes;
+        under_way > self.shared.settings.under_way_bytes
+    }
+}
+
 impl Store for Server {
     fn geometry(&self) -> Geometry {
         let settings = &self.shared.settings;
@@ -204,12 +212,6 @@ impl Store for Server {
             durability: Durability::Unstable,
             stable_pages: true,
         }
-    }
-
-    /// Whether the client has more WRITEs under way than it should.
-    fn is_congested(&self) -> bool {
-        let under_way = lock(&self.shared.state).statistics.under_way_bytes;
-        under_way > self.shared.settings.under_way_bytes
     }
 
     fn submit(&self, io: Io) {

@@ -247,6 +247,13 @@ pub struct StripeSettings {
     pub chunk_bytes: u64,
     /// What each of them is: a name of the catalogue.
     pub of: String,
+    /// Their speed, percent of what the catalogue says. No text has it.
+    #[serde(skip, default = "usual_speed")]
+    pub(crate) speed_percent: u64,
+}
+
+fn usual_speed() -> u64 {
+    100
 }
 
 fn disk_depth() -> u32 {

@@ -360,10 +360,6 @@ impl Store for FileSystem {
         crate::device::geometry_on(self.shared.device.shape())
     }
 
-    fn is_congested(&self) -> bool {
-        self.shared.device.is_congested(TransferKind::Write)
-    }
-
     fn submit(&self, io: Io) {
         let request = io.request();
         let object = request.object;

@@ -23,13 +23,13 @@ pub enum ReclaimAnswer {
     Never,
 }
 
-impl From<ReclaimAnswer> for forebay::settings::ReclaimWrites {
-    fn from(answer: ReclaimAnswer) -> forebay::settings::ReclaimWrites {
+impl From<ReclaimAnswer> for forebay::policy::ReclaimWrites {
+    fn from(answer: ReclaimAnswer) -> forebay::policy::ReclaimWrites {
         match answer {
-            ReclaimAnswer::Always => forebay::settings::ReclaimWrites::Always,
-            ReclaimAnswer::KswapdOnly => forebay::settings::ReclaimWrites::KswapdOnly,
-            ReclaimAnswer::Allocated => forebay::settings::ReclaimWrites::Allocated,
-            ReclaimAnswer::Never => forebay::settings::ReclaimWrites::Never,
+            ReclaimAnswer::Always => forebay::policy::ReclaimWrites::Always,
+            ReclaimAnswer::KswapdOnly => forebay::policy::ReclaimWrites::KswapdOnly,
+            ReclaimAnswer::Allocated => forebay::policy::ReclaimWrites::Allocated,
+            ReclaimAnswer::Never => forebay::policy::ReclaimWrites::Never,
         }
     }
 }

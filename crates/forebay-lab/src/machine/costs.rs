@@ -98,34 +98,35 @@ const LRU_LOCK_NS: u64 = 4_000 + 4_000;
 const THROTTLE_CHECK_NS: u64 = 500;
 
 impl CostClass {
-    /// The costs of one page, one call, one request.
-    pub fn work_costs(self) -> WorkCosts {
+    /// The costs of one page, one call, one request, at `percent` of what the table says.
+    pub fn work_costs(self, percent: u64) -> WorkCosts {
         let column = match self {
             CostClass::Y2011 => Y2011,
             CostClass::Y2017 => Y2017,
             CostClass::Y2021 => Y2021,
             CostClass::Free => return WorkCosts::default(),
         };
+        let of = |ns: u64| ns * percent / 100;
         let copy_page_ns = forebay_base::PAGE_BYTES as u64 * 1_000 / column.copy_bytes_per_us;
         WorkCosts {
-            call_ns: column.call,
-            copy_page_ns,
+            call_ns: of(column.call),
+            copy_page_ns: of(copy_page_ns),
             // What a buffered write costs besides its copy.
-            lookup_page_ns: column.write_page - copy_page_ns,
-            fault_page_ns: column.fault,
-            map_present_page_ns: column.map_present,
-            map_new_page_ns: column.map_new,
-            swap_in_page_ns: column.swap_in,
-            unmap_page_ns: column.unmap,
-            switch_ns: column.switch,
-            scan_page_ns: column.scan_page,
-            free_page_ns: column.free_page,
-            writeback_page_ns: column.writeback_page,
-            request_ns: column.request,
-            reclaim_write_page_ns: column.reclaim_write,
-            throttle_check_ns: THROTTLE_CHECK_NS,
+            lookup_page_ns: of(column.write_page - copy_page_ns),
+            fault_page_ns: of(column.fault),
+            map_present_page_ns: of(column.map_present),
+            map_new_page_ns: of(column.map_new),
+            swap_in_page_ns: of(column.swap_in),
+            unmap_page_ns: of(column.unmap),
+            switch_ns: of(column.switch),
+            scan_page_ns: of(column.scan_page),
+            free_page_ns: of(column.free_page),
+            writeback_page_ns: of(column.writeback_page),
+            request_ns: of(column.request),
+            reclaim_write_page_ns: of(column.reclaim_write),
+            throttle_check_ns: of(THROTTLE_CHECK_NS),
             lock_handover_ns: 0,
-            lru_lock_ns: LRU_LOCK_NS,
+            lru_lock_ns: of(LRU_LOCK_NS),
         }
     }
 }
@@ -136,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_2011_column_adds_up_to_the_published_processor_time() {
-        let costs = CostClass::Y2011.work_costs();
+        let costs = CostClass::Y2011.work_costs(100);
         let write_ns = costs.copy_page_ns + costs.lookup_page_ns;
         // fs_mark on 512 MiB with four processes: millions of pages written, written back,
         // scanned and freed, against 53.3 s of processor time.

@@ -75,6 +75,26 @@ impl SourceLine {
     }
 }
 
+/// The same for the value at byte `offset_bytes` of `text`, with the name of its field in front: a
+/// line may have several.
+pub(crate) fn explained_in(text: &str, offset_bytes: usize, message: &str) -> String {
+    let explained = explained(message);
+    match field_at(text, offset_bytes) {
+        Some(field) => format!("'{field}': {explained}"),
+        None => explained,
+    }
+}
+
+/// The key whose value is at byte `offset_bytes`.
+fn field_at(text: &str, offset_bytes: usize) -> Option<&str> {
+    let before = text.get(..offset_bytes)?.trim_end();
+    let key = before.strip_suffix('=')?.trim_end();
+    let is_of_key = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+    let start = key.trim_end_matches(is_of_key).len();
+    let key = &key[start..];
+    (!key.is_empty()).then_some(key)
+}
+
 /// The message of the TOML reader, with what is allowed instead of a type of this program.
 pub(crate) fn explained(message: &str) -> String {
     const TYPES: [(&str, &str); 4] = [
@@ -102,6 +122,23 @@ mod tests {
             "invalid value: integer `-80`, expected a whole number from 0 on"
         );
         assert_eq!(explained("missing field `name`"), "missing field `name`");
+    }
+
+    #[test]
+    fn a_value_is_reported_with_the_name_of_its_field() {
+        let text = "a = 1\nqueue = { requests = 0, batch = true }\n[[zones]]\n";
+        let at = |what: &str| text.find(what).expect("it is there");
+        let named = |offset| explained_in(text, offset, "expected u64");
+        assert_eq!(
+            named(at("0,")),
+            "'requests': expected a whole number from 0 on"
+        );
+        assert!(named(at("true")).starts_with("'batch': "));
+        assert!(named(at("{ req")).starts_with("'queue': "));
+        // A key, and a table of its own, is no value.
+        assert_eq!(named(at("batch")), "expected a whole number from 0 on");
+        assert_eq!(named(at("[[")), "expected a whole number from 0 on");
+        assert_eq!(named(usize::MAX), "expected a whole number from 0 on");
     }
 
     #[test]

@@ -1,21 +1,18 @@
 //! The form of a machine's text: the keys that it may have.
 
 use super::costs::CostClass;
-use forebay_base::units::parse_size;
+use crate::device::figures::whole_size;
 use serde::{Deserialize, Deserializer};
 use std::ops::Range;
 use toml::Spanned;
 
-/// A size in bytes, written as `512M`.
+/// A size in bytes, written as `512M` or as a whole number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        parse_size(&text)
-            .map(Size)
-            .map_err(serde::de::Error::custom)
+        whole_size(deserializer).map(Size)
     }
 }
 

@@ -106,6 +106,18 @@ fn a_file_system_is_one_that_its_device_can_have() {
 }
 
 #[test]
+fn a_size_is_a_number_or_a_text_and_a_bad_one_is_named() {
+    let sized = |size: &str| Machine::parse(&small(&format!("size = {size}"), ""));
+    let bytes = |size| sized(size).map(|machine| machine.memory.bytes());
+    assert_eq!(bytes("67108864"), bytes("\"64M\""));
+    for bad in ["-1", "true", "1.5", "\"1X\""] {
+        let reported = sized(bad).expect_err(bad).to_string();
+        assert!(reported.contains("'size': "), "{reported}");
+        assert!(reported.contains("512M"), "{reported}");
+    }
+}
+
+#[test]
 fn an_unknown_machine_lists_the_known_ones() {
     let reported = Machine::named("amd5")
         .expect_err("it does not exist")

@@ -77,6 +77,17 @@ impl Memory {
         }
     }
 
+    /// Makes every zone except `DMA` `percent` of its size, in whole pages. Marks that are given
+    /// stay.
+    pub(crate) fn scale_by(&mut self, percent: u64) {
+        for zone in self.nodes.iter_mut().flat_map(|node| &mut node.zones) {
+            if zone.name != DMA {
+                let bytes = u128::from(zone.bytes) * u128::from(percent) / 100;
+                zone.bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+            }
+        }
+    }
+
     /// Pages of `zone` that are left after boot.
     fn managed_pages(&self, zone: &Zone) -> u64 {
         if zone.name == DMA {

@@ -15,7 +15,7 @@ mod storage;
 mod text;
 
 pub use costs::CostClass;
-pub(crate) use error::explained;
+pub(crate) use error::explained_in;
 pub use error::{MachineError, SourceLine};
 pub use form::{MachineText, Size};
 pub use memory::{Memory, Node, Zone};
@@ -38,7 +38,10 @@ pub struct Machine {
     pub processors: usize,
     /// What work costs on them.
     pub costs: CostClass,
-    /// The tick in which short waits are counted.
+    /// How long it takes, percent of what its class says; 100 unless a variant of the machine is
+    /// asked for.
+    pub costs_percent: u64,
+    /// The tick in which short waits are counted, and the pauses of a kernel's writers.
     pub tick: Span,
     /// How strongly reclaim prefers anonymous pages to file pages.
     pub swappiness: u64,
@@ -101,6 +104,34 @@ impl Machine {
                 machine: self.name,
             }),
         }
+    }
+
+    /// The same machine with all memory except the `DMA` zones of `percent` of its size.
+    ///
+    /// # Errors
+    /// [`MachineError::Impossible`] if a zone becomes too small to work in.
+    pub fn with_memory(mut self, percent: u64) -> Result<Machine, MachineError> {
+        self.memory.scale_by(percent);
+        match self.too_small() {
+            None => Ok(self),
+            Some(problem) => Err(MachineError::Impossible {
+                problem: format!("with {percent} % of its memory, {problem}"),
+                machine: self.name,
+            }),
+        }
+    }
+
+    /// The same machine with devices of `percent` of their speed.
+    #[must_use]
+    pub fn with_device_speed(mut self, percent: u64) -> Machine {
+        for device in &mut self.storage.devices {
+            let kind = device.kind.clone();
+            device.kind = match kind {
+                DeviceKind::Local(device) => DeviceKind::Local(device.at_speed(percent)),
+                DeviceKind::Server(server) => DeviceKind::Server(server.at_speed(percent)),
+            };
+        }
+        self
     }
 
     /// What has become too small to be divided so far.

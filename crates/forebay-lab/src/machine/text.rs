@@ -2,7 +2,7 @@
 
 use super::Machine;
 use super::base::complete;
-use super::error::{MachineError, SourceLine, explained};
+use super::error::{MachineError, SourceLine, explained_in};
 use super::form::{
     DeviceText, DirtyText, FileSystemText, MachineText, NodeText, SwapText, ZoneText,
 };
@@ -30,7 +30,7 @@ pub(super) fn parse(text: &str) -> Result<Machine, MachineError> {
         let offset = error.span().map_or(0, |span| span.start);
         wrong(
             SourceLine::of_offset(text, offset),
-            explained(error.message()),
+            explained_in(text, offset, error.message()),
         )
     })?;
     parsed.check(text)
@@ -117,6 +117,7 @@ impl MachineText {
             summary: self.summary.clone(),
             processors: checker.within("processors", Some(processors), 1, 1..=1024)? as usize,
             costs: *given("costs", self.costs.as_ref())?,
+            costs_percent: 100,
             tick: Span::from_millis(tick_ms),
             swappiness: checker.within("swappiness", self.swappiness.as_ref(), 60, 0..=200)?,
             at_risk: at_risk.transpose()?,

@@ -12,6 +12,7 @@ pub mod figures;
 pub mod judge;
 pub mod measure;
 pub mod page;
+pub mod perturb;
 pub mod plan;
 pub mod published;
 pub mod question;

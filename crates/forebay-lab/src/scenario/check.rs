@@ -7,7 +7,7 @@ use super::script::{Access, Action, FilePlace, Group, SharedFile};
 use super::text::{AccessText, FileText, MachineChoice, MemoryText, ProcessText, ScenarioText};
 use super::{Scenario, known};
 use crate::expect::Names;
-use crate::machine::{Machine, explained};
+use crate::machine::{Machine, explained_in};
 use crate::workload::{MOST_BLOCK, MOST_PROCESSES};
 use forebay::Policy;
 use forebay_base::Span;
@@ -40,7 +40,7 @@ pub(super) fn parse(text: &str) -> Checked<Scenario> {
     let source = Source(text);
     let parsed: ScenarioText = toml::from_str(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
-        source.wrong(offset, explained(error.message()))
+        source.wrong(offset, explained_in(text, offset, error.message()))
     })?;
     let machine = machine(&parsed.machine, &source)?;
     let length_s = within(&source, "length_s", &parsed.length_s, 0.1..=LONGEST_S)?;

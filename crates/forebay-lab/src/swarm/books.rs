@@ -1,6 +1,7 @@
 //! The books: sums that have to agree. The cache's gauges are compared with each other and with
 //! what the stores counted.
 
+use super::crowd;
 use super::explained::{judge_dirtied, judge_ledger};
 use super::plan::Part;
 use super::store::Tally;
@@ -40,7 +41,8 @@ impl World {
         };
         let writers = self.plan.clients * (1 + u64::from(self.plan.has(Part::Shared)))
             + u64::from(self.plan.has(Part::Scatter))
-            + u64::from(self.plan.has(Part::Table));
+            + u64::from(self.plan.has(Part::Table))
+            + u64::from(self.plan.has(Part::Crowd));
         let swapped = if self.plan.anonymous.is_some() {
             statistics.frames + statistics.nr_balloon_pages
         } else {
@@ -52,7 +54,13 @@ impl World {
             DirtyThrottle::ForegroundPerStore | DirtyThrottle::Foreground => 4 * STRETCH_PAGES,
             _ => STRETCH_PAGES,
         };
-        let of_store = limit + writers * ahead + swapped;
+        // Each call of a crowd may be at a page when the quota of their handle is used up.
+        let crowd = if self.plan.has(Part::Crowd) {
+            crowd::CALLS
+        } else {
+            0
+        };
+        let of_store = limit + writers * ahead + swapped + crowd;
         let allowed = left_out + of_store;
         if statistics.dirty() > allowed {
             let what = format!(

@@ -181,7 +181,8 @@ impl Client {
         match written {
             Some(Ok(())) => {
                 lock(&self.ledger).done(ticket);
-                if is_too_much {
+                // It may have waited for a cut first, which gave up what could not be written.
+                if is_too_much && self.must_be_refused() {
                     self.broken(
                         Oracle::Bounds,
                         "more is written beside what cannot be written",

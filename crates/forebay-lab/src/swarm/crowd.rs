@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const OBJECT: ObjectId = ObjectId(20_000);
 /// Calls at a time.
-const CALLS: u64 = 6;
+pub(super) const CALLS: u64 = 6;
 /// Writes of each of them.
 const WRITES: u64 = 200;
 

@@ -6,9 +6,10 @@ use super::scatter::OBJECTS_LIMIT;
 use super::store::Pace;
 use super::table::OTHERS;
 use forebay::SyncError;
+use forebay::policy::ReclaimWrites;
 use forebay::policy::{KswapdBalance, KswapdSleep};
+use forebay::settings::ZoneSettings;
 use forebay::settings::{BackingSettings, DirtyKnobs, NodeSettings};
-use forebay::settings::{ReclaimWrites, ZoneSettings};
 use forebay::{AccessError, Policy, Settings};
 use forebay_base::{PAGE_BYTES, Prng, Span};
 use forebay_store::{Durability, Failure, Geometry, IoKind};
@@ -109,6 +110,8 @@ pub(super) struct StorePlan {
     pub(super) geometry: Geometry,
     pub(super) pace: Pace,
     pub(super) can_discard: bool,
+    /// What its file system answers when reclaim asks for the write of a page.
+    pub(super) reclaim_writes: ReclaimWrites,
     pub(super) backing: BackingSettings,
     pub(super) faults: Vec<Fault>,
 }
@@ -394,37 +397,43 @@ impl StorePlan {
         let fault_count = [0, 0, 1, 1, 2, 4][chance.below(6) as usize];
         let may_restart = durability == Durability::Unstable;
         let min_ratio_percent = [0, 0, 10][chance.below(3) as usize];
+        let geometry = Geometry {
+            block_bytes: 512,
+            max_io_pages: [1, 8, 64, 256][chance.below(4) as usize],
+            write_unit_pages: 1,
+            queue_depth: [1, 4, 32][chance.below(3) as usize],
+            durability,
+            stable_pages: chance.chance(2, 3),
+        };
+        let pace = match chance.below(6) {
+            0 => Pace::Instant,
+            1 | 2 => Pace::Parallel {
+                most_us: [100, 2_000, 20_000][chance.below(3) as usize],
+            },
+            _ => Pace::Serial {
+                bytes_per_s: [2 << 20, 20 << 20, 200 << 20][chance.below(3) as usize],
+                seek_us: [50, 1_000, 9_000][chance.below(3) as usize],
+            },
+        };
+        let can_discard = chance.chance(4, 5);
+        let max_ratio_percent = [100, 100, 30][chance.below(3) as usize];
+        let strict_limit = chance.chance(1, 5);
+        let reclaim_writes = [
+            ReclaimWrites::Always,
+            ReclaimWrites::KswapdOnly,
+            ReclaimWrites::Allocated,
+            ReclaimWrites::Never,
+        ][chance.below(4) as usize];
         StorePlan {
-            geometry: Geometry {
-                block_bytes: 512,
-                max_io_pages: [1, 8, 64, 256][chance.below(4) as usize],
-                write_unit_pages: 1,
-                queue_depth: [1, 4, 32][chance.below(3) as usize],
-                durability,
-                stable_pages: chance.chance(2, 3),
-            },
-            pace: match chance.below(6) {
-                0 => Pace::Instant,
-                1 | 2 => Pace::Parallel {
-                    most_us: [100, 2_000, 20_000][chance.below(3) as usize],
-                },
-                _ => Pace::Serial {
-                    bytes_per_s: [2 << 20, 20 << 20, 200 << 20][chance.below(3) as usize],
-                    seek_us: [50, 1_000, 9_000][chance.below(3) as usize],
-                },
-            },
-            can_discard: chance.chance(4, 5),
+            geometry,
+            pace,
+            can_discard,
+            reclaim_writes,
             backing: BackingSettings {
                 min_ratio_percent,
-                max_ratio_percent: [100, 100, 30][chance.below(3) as usize],
-                strict_limit: chance.chance(1, 5),
+                max_ratio_percent,
+                strict_limit,
                 drain: None,
-                reclaim_writes: [
-                    ReclaimWrites::Always,
-                    ReclaimWrites::KswapdOnly,
-                    ReclaimWrites::Allocated,
-                    ReclaimWrites::Never,
-                ][chance.below(4) as usize],
                 queue_requests: [2, 128][chance.below(2) as usize],
             },
             faults: (0..fault_count)

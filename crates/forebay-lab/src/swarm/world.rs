@@ -7,6 +7,7 @@ use super::observer::Observer;
 use super::plan::Plan;
 use super::store::{CrashStore, Failures};
 use super::verdict::{Oracle, Verdict};
+use forebay::policy::PastFileSystem;
 use forebay::{AttachedStore, Cache, File, Parts};
 use forebay_base::hash::TraceHash;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
@@ -111,7 +112,11 @@ impl World {
                 let faults = store.faults.clone();
                 let made =
                     CrashStore::new((rt.clone(), chance), looks, faults, switch.clone(), image);
-                let attached = cache.attach_with(made.clone(), store.backing);
+                let past = PastFileSystem {
+                    reclaim_writes: store.reclaim_writes,
+                    ..PastFileSystem::default()
+                };
+                let attached = cache.attach_past(made.clone(), store.backing, past);
                 if !store.can_discard {
                     made.refuse_discards();
                 }

@@ -4,13 +4,14 @@ use super::folder::Scratch;
 use super::measures::Measures;
 use super::volume::{LaidOut, Plain, Volume};
 use super::{FileSystem, Inner, World};
-use crate::device::{self, Device, Partition, Server, Statistics};
+use crate::device::{self, Device, Partition, Server, Statistics, TransferKind};
 use crate::filesystem::{self, FileSystemSettings};
 use crate::machine::{DeviceKind, FileSystemPlan, Machine};
 use crate::probe::Watcher;
 use crate::run::RunError;
 use forebay::policy::DirtyThrottle;
-use forebay::settings::{BackingSettings, PageMemory, ReclaimWrites};
+use forebay::policy::{CongestionSignal, PastFileSystem, ReclaimWrites};
+use forebay::settings::{BackingSettings, PageMemory};
 use forebay::{Cache, Parts, Policy, Settings};
 use forebay_base::Span;
 use forebay_base::sync::Mutex;
@@ -52,6 +53,7 @@ pub(crate) struct NamedDevice {
 }
 
 /// What stores are on.
+#[derive(Clone)]
 pub(crate) enum BootedDevice {
     /// An address space.
     Local(Arc<dyn Device>),
@@ -91,7 +93,7 @@ pub(crate) fn simulate(
     let runtime = Virtual::new(VirtualSettings {
         seed,
         processors: machine.processors,
-        costs: machine.costs.work_costs(),
+        costs: machine.costs.work_costs(machine.costs_percent),
         slice: SLICE,
     });
     let rt = runtime.rt();
@@ -248,6 +250,16 @@ impl BootedDevice {
             BootedDevice::Server(_) => BackingSettings::default().queue_requests,
         }
     }
+
+    /// Whether its queue of writes is congested.
+    fn congestion(&self) -> CongestionSignal {
+        match self.clone() {
+            BootedDevice::Local(device) => {
+                Arc::new(move || device.is_congested(TransferKind::Write))
+            }
+            BootedDevice::Server(server) => Arc::new(move || server.is_congested()),
+        }
+    }
 }
 
 /// The store of a file system, where its files come from, and what it answers reclaim.
@@ -295,8 +307,11 @@ fn attach_file_systems(
             });
             store = may_fail;
         }
-        let backing = BackingSettings {
+        let past = PastFileSystem {
             reclaim_writes,
+            congestion: Some(device.congestion()),
+        };
+        let backing = BackingSettings {
             queue_requests: device.queue_requests(),
             drain: plan.drain,
             ..BackingSettings::default()
@@ -304,7 +319,7 @@ fn attach_file_systems(
         file_systems.push(FileSystem {
             name: plan.name.clone(),
             kind: plan.kind.clone(),
-            attached: cache.attach_with(store, backing)?,
+            attached: cache.attach_past(store, backing, past)?,
             volume,
         });
     }
@@ -315,14 +330,19 @@ fn attach_swap(machine: &Machine, cache: &Cache, devices: &[NamedDevice]) -> Res
     let Some(swap) = machine.storage.swap else {
         return Ok(());
     };
-    let BootedDevice::Local(device) = &devices[swap.device].kind else {
+    let swap_device = &devices[swap.device].kind;
+    let BootedDevice::Local(device) = swap_device else {
         return Err(RunError::System(
             "swap lies on a device of the machine, not on a server".into(),
         ));
     };
     let start_bytes = device.shape().capacity_bytes - swap.bytes;
     let store = Partition::new(device.clone(), start_bytes, swap.bytes).for_swap();
-    let attached = cache.attach(Arc::new(store))?;
+    let past = PastFileSystem {
+        congestion: Some(swap_device.congestion()),
+        ..PastFileSystem::default()
+    };
+    let attached = cache.attach_past(Arc::new(store), BackingSettings::default(), past)?;
     cache.set_swap(&attached, ObjectId(0), swap.bytes)?;
     Ok(())
 }

@@ -14,11 +14,9 @@ use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::os::fd::AsFd;
 
-/// With this many requests in flight the thread waits for one more of them at once.
-const REQUESTS_FOR_ONE_MORE: usize = 8;
-/// But never for more answers than this.
+/// A thread never waits for more answers at once than this.
 const MOST_AT_ONCE: usize = 8;
-/// And never longer than this.
+/// And if it waits for more than one, never longer than this.
 const PATIENCE_NS: u64 = 100_000;
 
 /// This bit marks user data that is not a request; a request has the number of its slot.
@@ -83,6 +81,11 @@ impl Lane {
         self.slots.len() - self.free.len()
     }
 
+    /// Entries that the kernel has not seen.
+    pub(super) fn unsubmitted(&mut self) -> usize {
+        self.ring.submission().len()
+    }
+
     /// Submits `transfer` to the kernel at the next `enter` or `submit`. There must be room.
     pub(super) fn start(&mut self, transfer: Transfer) {
         let slot = self.free.pop().expect("the caller has seen room");
@@ -91,9 +94,10 @@ impl Lane {
     }
 
     /// With many requests in flight it pays to sleep until several of them have ended: then this
-    /// thread, and the threads that it wakes, run once for all of them.
-    pub(super) fn answers_to_wait_for(&self) -> usize {
-        (self.in_flight() / REQUESTS_FOR_ONE_MORE).clamp(1, MOST_AT_ONCE)
+    /// thread, and the threads that it wakes, run once for all of them. Each `for_one_more` in
+    /// flight let it wait for one more.
+    pub(super) fn answers_to_wait_for(&self, for_one_more: usize) -> usize {
+        (self.in_flight() / for_one_more).clamp(1, MOST_AT_ONCE)
     }
 
     /// Submits all new entries to the kernel and sleeps until `wanted` answers have come, but no

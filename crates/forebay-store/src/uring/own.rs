@@ -23,7 +23,7 @@ use crate::transfer::{Addressed, Transfer};
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicUsize, Ordering};
 use forebay_base::sync::{Mutex, lock};
-use forebay_rt::driver::{self, Bell, Driver};
+use forebay_rt::driver::{self, Bell, Driver, Turn};
 use io_uring::IoUring;
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -35,6 +35,13 @@ const DEPTH: usize = 32;
 /// Most pages of a request in a lane. A longer request takes so long that a switch of threads costs
 /// nothing in comparison.
 const MOST_PAGES: usize = 32;
+/// With this many requests in flight the thread waits for one more of them at once: nobody else
+/// waits for its answers, mostly.
+const IN_FLIGHT_FOR_ONE_MORE: usize = 4;
+/// So many requests are handed to the kernel together, before the thread sleeps: a disk that gets
+/// all of them only then has nothing to do while the thread begins them, and one that answers what
+/// came together in one piece leaves the thread nothing to do meanwhile.
+const SUBMITTED_AT_ONCE: usize = 8;
 /// The bell's number among the descriptors that a lane watches.
 const BELL: u32 = 0;
 
@@ -209,6 +216,9 @@ impl OwnLanes {
         let started = OWN.with_borrow_mut(|own| match own {
             Some(own) if before < self.most_in_flight && own.lane.lane.has_room() => {
                 own.lane.lane.start(transfer);
+                if own.lane.lane.unsubmitted() >= SUBMITTED_AT_ONCE {
+                    own.lane.submit();
+                }
                 Ok(())
             }
             _ => Err(transfer),
@@ -309,7 +319,8 @@ impl Borrowed {
 struct OwnDriver;
 
 impl Driver for OwnDriver {
-    fn turn(&self) -> bool {
+    fn turn(&self) -> Turn {
+        let mut has_done = false;
         loop {
             let next = OWN.with_borrow_mut(|own| {
                 let own = own.as_mut()?;
@@ -321,14 +332,19 @@ impl Driver for OwnDriver {
                 Some((lanes, ended)) => lanes.finish(ended),
                 None => break,
             }
+            has_done = true;
         }
-        OWN.with_borrow(|own| own.as_ref().is_some_and(|own| !own.lane.is_idle()))
+        let is_at_work = OWN.with_borrow(|own| own.as_ref().is_some_and(|own| !own.lane.is_idle()));
+        Turn {
+            is_at_work,
+            has_done,
+        }
     }
 
     fn sleep(&self, longest: Option<Span>) {
         OWN.with_borrow(|own| {
             if let Some(own) = own {
-                let wanted = own.lane.lane.answers_to_wait_for();
+                let wanted = own.lane.lane.answers_to_wait_for(IN_FLIGHT_FOR_ONE_MORE);
                 let longest_ns = longest.map(Span::as_nanos);
                 own.lane.lane.enter(wanted, longest_ns);
             }

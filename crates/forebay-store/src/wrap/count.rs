@@ -107,10 +107,6 @@ impl Store for CountStore {
         self.inner.submit(io);
     }
 
-    fn is_congested(&self) -> bool {
-        self.inner.is_congested()
-    }
-
     fn register_memory(&self, base: PagePointer, length_bytes: usize) {
         self.inner.register_memory(base, length_bytes);
     }

@@ -61,10 +61,6 @@ impl Store for DelayStore {
         submit_later(&self.rt, &self.inner, io, span);
     }
 
-    fn is_congested(&self) -> bool {
-        self.inner.is_congested()
-    }
-
     fn register_memory(&self, base: PagePointer, length_bytes: usize) {
         self.inner.register_memory(base, length_bytes);
     }

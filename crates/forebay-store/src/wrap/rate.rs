@@ -161,10 +161,6 @@ impl Store for RateStore {
         }
     }
 
-    fn is_congested(&self) -> bool {
-        self.medium.inner.is_congested()
-    }
-
     fn register_memory(&self, base: PagePointer, length_bytes: usize) {
         self.medium.inner.register_memory(base, length_bytes);
     }

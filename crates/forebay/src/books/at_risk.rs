@@ -143,6 +143,12 @@ impl Engine {
         })
     }
 
+    /// The age of the oldest dirty page of each store.
+    pub(crate) fn oldest_dirty_ages(&self) -> Vec<Option<Span>> {
+        let oldest = self.oldest().into_iter();
+        oldest.map(|oldest| self.age_of(oldest.dirty)).collect()
+    }
+
     /// The time since `since`.
     pub(crate) fn age_of(&self, since: Option<Stamp>) -> Option<Span> {
         since.map(|since| Span::from_millis(since.age_ms(self.now_ms())))
@@ -160,7 +166,7 @@ fn is_of(object: &ObjectState, backing: &Backing) -> bool {
 }
 
 /// The drain that a limit on the age of bytes needs.
-fn drain_for(at_risk: Span) -> Span {
+pub(crate) fn drain_for(at_risk: Span) -> Span {
     Span::from_millis(drain_ms(at_risk.as_millis()))
 }
 

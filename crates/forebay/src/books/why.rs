@@ -4,6 +4,7 @@
 use crate::caller::{Caller, CallerKey};
 use crate::engine::Engine;
 use crate::event::WaitedCall;
+use crate::incident::Incident;
 use crate::state::backing::Backing;
 use crate::state::dirtied::DirtierKey;
 use crate::state::dirtier::Dirtier;
@@ -12,6 +13,7 @@ use crate::state::minutes::{MINUTE, MINUTES};
 use crate::why::{DirtiedRow, WaitRow, Why, WhyLine};
 use forebay_base::{Instant, Span};
 use forebay_law::blame::{BlameInputs, Suspect, blame, savings};
+use forebay_store::{Failure, IoKind};
 use std::collections::BTreeMap;
 
 impl Engine {
@@ -27,14 +29,21 @@ impl Engine {
         let (present, past) = (self.moment(), self.ledger.minute_ago());
         let past = past.unwrap_or(present);
         let dirtied = self.dirtied_rows(last);
+        let ages = self.oldest_dirty_ages();
         let mut lines: Vec<WhyLine> = callers
             .into_iter()
             .map(|((caller, bdi), rows)| {
                 let mut inputs = inputs_of(bdi, &present, &past);
                 inputs.elapsed_us = window.as_micros();
                 let is_it = |row: &&DirtiedRow| (row.caller, row.bdi) == (caller, bdi);
-                let dirtied = dirtied.iter().find(is_it).map_or(0, |row| row.pages);
-                self.line((caller, bdi, dirtied), rows, inputs)
+                let pages = dirtied.iter().find(is_it).map_or(0, |row| row.pages);
+                let oldest_dirty = bdi.and_then(|bdi| ages.get(bdi).copied().flatten());
+                let line = self.line((caller, bdi, pages), rows, inputs);
+                WhyLine {
+                    oldest_dirty,
+                    advice: self.advice(&line, &dirtied),
+                    ..line
+                }
             })
             .collect();
         lines.sort_by_key(|line| std::cmp::Reverse(line.waited));
@@ -42,6 +51,7 @@ impl Engine {
             window,
             waited: lines.iter().fold(Span::ZERO, |sum, line| sum + line.waited),
             lines,
+            elastic: self.elastic_statistics(),
         }
     }
 
@@ -78,10 +88,23 @@ impl Engine {
     /// The calls that ended in the time `last` before now, or since the start, and that took at
     /// least the threshold. The newest comes first.
     pub(crate) fn stalls(&self, last: Option<Span>) -> Vec<WaitedCall> {
-        let now = self.rt.now();
-        let window = last.unwrap_or(Span::MAX);
-        let left = now.since(Instant::ZERO).saturating_sub(window);
-        self.ledger.stalls(Instant::ZERO + left)
+        self.ledger.stalls(self.instant_before(last))
+    }
+
+    /// What happened in the time `last` before now, or since the start, the oldest first.
+    pub(crate) fn incidents(&self, last: Option<Span>) -> Vec<Incident> {
+        self.incidents.latest(self.instant_before(last))
+    }
+
+    /// Notes that store `bdi` has refused a request.
+    pub(crate) fn note_refusal(&self, bdi: usize, kind: IoKind, failure: Failure) {
+        self.incidents.refused(self.rt.now(), bdi, kind, failure);
+    }
+
+    /// The instant `last` before now, or the start.
+    fn instant_before(&self, last: Option<Span>) -> Instant {
+        let age = self.rt.now().since(Instant::ZERO);
+        Instant::ZERO + age.saturating_sub(last.unwrap_or(Span::MAX))
     }
 
     /// The callers that have dirtied most lately, with their parts of the pages that are dirty now.
@@ -111,6 +134,11 @@ impl Engine {
             Suspect::OthersDirty => self.ledger.culprit(caller, bdi),
             _ => None,
         };
+        let drain = bdi.and_then(|bdi| self.drain_statistics(&self.stores.get(bdi)));
+        let mut of_store = inputs;
+        if let Some(drain) = drain.filter(|drain| !drain.is_idle) {
+            of_store.limit_pages = drain.limit.min(inputs.limit_pages);
+        }
         WhyLine {
             caller: self.ledger.caller(caller),
             bdi,
@@ -119,9 +147,11 @@ impl Engine {
             verdict,
             culprit: culprit.map(|key| self.ledger.caller(key)),
             inputs,
-            savings: savings(&inputs),
+            savings: savings(&of_store),
             dirtied_pages,
-            drain: bdi.and_then(|bdi| self.drain_statistics(&self.stores.get(bdi))),
+            drain,
+            oldest_dirty: None,
+            advice: None,
         }
     }
 }

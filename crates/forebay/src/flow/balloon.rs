@@ -28,6 +28,8 @@ impl Engine {
             return Err(MemoryError::Closed);
         }
         self.budget.check(&self.settings, memory_bytes)?;
+        self.incidents
+            .resized(self.rt.now(), self.memory_bytes(), memory_bytes);
         self.resize(Some(memory_bytes));
         if self.memory.pages_over() == 0 && !self.objects.is_over_room(0) {
             return Ok(0);
@@ -42,6 +44,18 @@ impl Engine {
             self.rt.yield_now().await;
         }
         Ok(self.balloons_fill().await)
+    }
+
+    /// Makes the cache as large as `memory_bytes` allow, in the background.
+    pub(crate) fn budget_becomes(&self, memory_bytes: u64) {
+        self.resize(Some(memory_bytes));
+        if self.memory.pages_over() > 0 || self.objects.is_over_room(0) {
+            for backing in self.stores.all() {
+                // The limits are lower now.
+                backing.requests.ask_for_background();
+            }
+            self.start_filling();
+        }
     }
 
     /// Waits until the budget is met, no longer than a caller would wait for a frame.

@@ -156,6 +156,9 @@ impl Engine {
         let took = self.rt.now().since(submitted);
         backing.times.note(IoKind::Commit, took);
         drop(at_work);
+        if let Err(error) = &answered {
+            self.note_refusal(backing.number, IoKind::Commit, error.failure);
+        }
         let result = match answered {
             Ok(()) => Committed::Durable,
             // Of other stores nobody has the pages any more: then it is a failure.

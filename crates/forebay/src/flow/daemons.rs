@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::error::BuildError;
+use crate::policy::PastFileSystem;
 use crate::settings::BackingSettings;
 use crate::state::backing::{Backing, WriteQueue};
 use crate::state::vectors::IoVectors;
@@ -32,6 +33,7 @@ impl Engine {
         self: &Arc<Self>,
         store: Arc<dyn Store>,
         settings: BackingSettings,
+        file_system: PastFileSystem,
     ) -> Result<Arc<Backing>, BuildError> {
         if self.is_closing() {
             return Err(BuildError::Closed);
@@ -50,7 +52,7 @@ impl Engine {
                 });
             }
         }
-        let queue = self.write_queue(geometry.queue_depth, settings.queue_requests);
+        let queue = self.write_queue(geometry.queue_depth, settings.queue_requests, file_system);
         let arena = self.memory.frames.arena();
         let guaranteed = settings.min_ratio_percent;
         let backing = self.stores.add(guaranteed, arena, |number| {
@@ -70,7 +72,12 @@ impl Engine {
 
     /// How the flusher uses a store's queue, and the vectors that the store has for that. If the
     /// queue is to run full, each request has a long vector, outside the budget.
-    fn write_queue(&self, queue_depth: u32, queue_requests: u32) -> WriteQueue {
+    fn write_queue(
+        &self,
+        queue_depth: u32,
+        queue_requests: u32,
+        file_system: PastFileSystem,
+    ) -> WriteQueue {
         let fills = self.settings.policy.fills_queues();
         let (count, pages) = if fills {
             (queue_depth.min(queue_requests), self.vectors.half_pages())
@@ -81,7 +88,10 @@ impl Engine {
         WriteQueue {
             vectors: IoVectors::new(count as usize, pages),
             least_writes: u64::from(if fills { count } else { count.min(2) }),
-            congestion: self.past.naps.map(|_| self.congestion.clone()),
+            reclaim_writes: file_system.reclaim_writes,
+            congestion: (self.past.naps)
+                .and(file_system.congestion)
+                .map(|signal| (self.congestion.clone(), signal)),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::state::dirty_index::Tag;
 use crate::state::flusher_requests::FlusherWork;
 use crate::state::frame::{flag, halved};
 use crate::state::index::page_of as index_of;
-use crate::state::object::ObjectState;
+use crate::state::object::{ObjectState, Origin};
 use crate::state::outstanding::of_token;
 use crate::state::read_meter::MEASURED;
 use crate::state::stamp::Stamp;
@@ -67,6 +67,9 @@ impl Engine {
                 .owner(self.memory.frames.frame_at(io.pages[0]));
             let first = index_of(first);
             object.note_read_failure(first..first + io.pages.len() as u64, error);
+            if let Origin::File { backing, .. } = object.origin {
+                self.note_refusal(backing, IoKind::Read, error.failure);
+            }
         }
         let is_anonymous = object.is_anonymous();
         for &page in &io.pages {
@@ -230,6 +233,7 @@ impl Engine {
         }
         self.account_written(backing, &io.pages);
         backing.note_failure(error.failure, self.now_ms());
+        self.note_refusal(backing.number, IoKind::Write, error.failure);
         // Before another caller can take them and subtract them.
         self.account_failed(backing, object, pages);
         for frame in frames() {

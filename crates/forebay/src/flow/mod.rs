@@ -12,6 +12,7 @@
 //! | `reclaim/caches` | what it asks of caches beside the pages |
 //! | `kswapd` | a node's keeper |
 //! | `retune` | knobs that are turned while the cache runs |
+//! | `elastic` | a budget that follows the memory of the machine |
 //! | `balloon` | a budget that changes |
 //! | `write` | finds or makes the page, copies, marks it dirty |
 //! | `pause` | a writer that dirties too fast pauses |
@@ -36,6 +37,7 @@ mod anonymous;
 mod balloon;
 mod commit;
 mod daemons;
+mod elastic;
 mod fill;
 mod finish;
 mod flusher;
@@ -45,7 +47,7 @@ mod kswapd;
 mod opening;
 mod pause;
 mod read;
-mod read_many;
+pub(crate) mod read_many;
 mod reclaim;
 mod resize;
 mod retune;

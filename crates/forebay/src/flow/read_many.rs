@@ -3,8 +3,9 @@
 //! requests.
 //!
 //! Reads are begun only when the next request has to wait. So several of them are handed to the
-//! kernel together, when the thread goes to sleep for them. The call holds no page and no frame
-//! while it waits, so it may be dropped anywhere: what is under way ends by itself.
+//! kernel together. A thread that takes the answers of the store itself begins more for those that
+//! have come in, whichever they are. The call holds no page and no frame while it waits, so it may
+//! be dropped anywhere: what is under way ends by itself.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -16,29 +17,36 @@ use crate::handle::Handle;
 use crate::state::frame::{FrameTable, flag};
 use crate::state::index::{LONGEST_BYTES, key};
 use crate::state::object::ObjectState;
+use forebay_base::PAGE_BYTES;
 use forebay_base::units::{byte_of, page_of};
+use forebay_law::blame::Cause;
+use forebay_rt::driver::NextTurn;
+use forebay_rt::wait::either;
 use std::sync::Arc;
 
-/// Reads of the store that one call keeps under way: the usual depth of a queue. Those that the
-/// ring of the thread has no room for go by the ring thread.
-const MOST_UNDER_WAY: usize = 128;
+/// Reads of the store that one call keeps under way at most: the usual depth of a queue. Those that
+/// the ring of the thread has no room for go by the ring thread.
+pub(crate) const MOST_UNDER_WAY: usize = 128;
 
-/// Requests that are begun before the first of them has ended. More than can be under way, because
-/// some end sooner than others. Their pages have to stay in memory until they are copied.
-const MOST_BEGUN: usize = 2 * MOST_UNDER_WAY;
+/// So many times as many requests as may be under way are begun before the first of them has ended,
+/// because some end sooner than others. Their pages have to stay in memory until they are copied.
+const BEGUN_TIMES: usize = 2;
 
 /// Pages for which a call has begun a read. Those that have come in are forgotten when it is asked
 /// for room.
 struct UnderWay {
     pages: [(u32, u64); MOST_UNDER_WAY],
     count: usize,
+    /// How many there may be.
+    most: usize,
 }
 
 impl UnderWay {
-    fn none() -> UnderWay {
+    fn none(most: usize) -> UnderWay {
         UnderWay {
             pages: [(0, 0); MOST_UNDER_WAY],
             count: 0,
+            most: most.clamp(1, MOST_UNDER_WAY),
         }
     }
 
@@ -48,7 +56,7 @@ impl UnderWay {
     }
 
     fn has_room(&self) -> bool {
-        self.count < MOST_UNDER_WAY
+        self.count < self.most
     }
 
     /// Forgets the pages that a store no longer fills.
@@ -65,36 +73,47 @@ impl UnderWay {
     }
 }
 
+/// How far a call has begun to read.
+struct Ahead {
+    under_way: UnderWay,
+    /// The requests before this one are begun.
+    begun: usize,
+    goes_on: bool,
+}
+
+impl Ahead {
+    /// Whether one more is begun now, if the request at `at` waits, and those from `end` on have
+    /// time.
+    fn begins_more(&self, at: usize, end: usize) -> bool {
+        let is_due = self.begun == at || self.goes_on;
+        self.begun < end && self.under_way.has_room() && is_due
+    }
+}
+
 impl Engine {
-    /// Reads what [`Engine::read_many_resident`] left. A store that fails for one request does not
-    /// end the others; the first failure in the order of the requests is returned.
+    /// Reads what [`Engine::read_many_resident`] left, with at most `most` reads of the store under
+    /// way. A store that fails for one request does not end the others; the first failure in the
+    /// order of the requests is returned.
     pub(crate) async fn read_many(
         self: &Arc<Self>,
         handle: &Handle,
         requests: &mut [ReadRequest<'_>],
+        most: usize,
     ) -> Result<(), AccessError> {
-        let mut under_way = UnderWay::none();
-        let mut begun = 0;
-        let mut looks_ahead = true;
+        let mut ahead = Ahead {
+            under_way: UnderWay::none(most),
+            begun: 0,
+            goes_on: true,
+        };
         let mut first_failure = Ok(());
         for at in 0..requests.len() {
             if self.read_on(handle, &mut requests[at]) {
                 continue;
             }
-            under_way.forget_settled(&self.memory.frames);
-            let end = requests.len().min(at + MOST_BEGUN);
-            begun = begun.max(at);
-            while begun < end && under_way.has_room() && (begun == at || looks_ahead) {
-                let read = &requests[begun];
-                match self.begin_read(handle, read, &mut under_way).await {
-                    Ok(()) => begun += 1,
-                    Err(error) if begun == at => return first_failure.and(Err(error)),
-                    // There is no memory for a request whose turn has not come: what has come in by
-                    // then may make room, so the others are read one after the other.
-                    Err(_) => looks_ahead = false,
-                }
+            let mut read = self.begin_ahead(handle, (requests, at), &mut ahead).await;
+            if read.is_ok() {
+                read = self.end_read(handle, &mut requests[at]).await;
             }
-            let read = self.end_read(handle, &mut requests[at]).await;
             match read {
                 Err(error @ AccessError::Store(_)) => first_failure = first_failure.and(Err(error)),
                 // Memory, or the whole store: the others would wait for the same.
@@ -103,6 +122,63 @@ impl Engine {
             }
         }
         first_failure
+    }
+
+    /// Begins to read for the request at `at` and for those after it. While that one has not come
+    /// in, and there are more than may be under way, begins one for each that ends.
+    async fn begin_ahead(
+        self: &Arc<Self>,
+        handle: &Handle,
+        (requests, at): (&[ReadRequest<'_>], usize),
+        ahead: &mut Ahead,
+    ) -> Result<(), AccessError> {
+        let end = requests.len().min(at + BEGUN_TIMES * ahead.under_way.most);
+        ahead.begun = ahead.begun.max(at);
+        loop {
+            ahead.under_way.forget_settled(&self.memory.frames);
+            while ahead.begins_more(at, end) {
+                let read = &requests[ahead.begun];
+                match self.begin_read(handle, read, &mut ahead.under_way).await {
+                    Ok(()) => ahead.begun += 1,
+                    Err(error) if ahead.begun == at => return Err(error),
+                    // There is no memory for a request whose turn has not come: what has come in by
+                    // then may make room, so the others are read one after the other.
+                    Err(_) => ahead.goes_on = false,
+                }
+            }
+            let has_more = ahead.goes_on && ahead.begun < end;
+            if !has_more || !self.others_come_first(handle, &requests[at]).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until the request goes on, or until the thread has taken answers of the store. True if
+    /// those were all for other requests.
+    async fn others_come_first(
+        &self,
+        handle: &Handle,
+        request: &ReadRequest<'_>,
+    ) -> Result<bool, AccessError> {
+        let object = &*handle.object;
+        let page = page_of(request.offset_bytes + request.done_bytes as u64);
+        let key = key(object.number, page);
+        let Some(frame) = self.memory.find(key) else {
+            return Ok(false);
+        };
+        if self.memory.frames.word(frame) & flag::EXCLUSIVE == 0 {
+            return Ok(false);
+        }
+        handle.stream.note_waited();
+        let call = self.call(handle, CallKind::Read, byte_of(page), PAGE_BYTES as u64);
+        let _waiting = self.waiting(&call.waits, Cause::StoreRead);
+        let mut settled = None;
+        let settles = async {
+            let ended = self.page_settles(object, frame, key, flag::EXCLUSIVE);
+            settled = Some(ended.await);
+        };
+        either(settles, NextTurn::default()).await;
+        settled.map_or(Ok(true), |settled| settled.map(|()| false))
     }
 
     /// Serves the requests whose pages are resident, and the others as far as theirs are. True if

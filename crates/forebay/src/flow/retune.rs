@@ -6,6 +6,7 @@
 use crate::engine::Engine;
 use crate::error::BuildError;
 use crate::retune::{Changes, StoreChanges};
+use crate::state::incidents::KnobTurn;
 use crate::state::knobs::KnobValues;
 
 impl Engine {
@@ -15,6 +16,7 @@ impl Engine {
             return Err(BuildError::Closed);
         }
         let mut old = Changes::default();
+        let limit_pages_before = self.dirty_limits().thresh;
         self.knobs.change(|values| {
             let after = self.check_changes(changes, values)?;
             let moment = self.moment();
@@ -35,16 +37,20 @@ impl Engine {
             self.begin_drains(&changes.stores);
         }
         if let Some(memory_bytes) = changes.memory_bytes {
-            self.resize(Some(memory_bytes));
-            if self.memory.pages_over() > 0 || self.objects.is_over_room(0) {
-                self.start_filling();
-            }
+            self.budget_becomes(memory_bytes);
         }
         for backing in self.stores.all() {
             // The limits may be lower now, and the next look for old pages sooner.
             backing.requests.ask_for_background();
             backing.requests.wake();
         }
+        let turn = KnobTurn {
+            from: old.clone(),
+            to: changes.clone(),
+            limit_pages_before,
+            limit_pages: self.dirty_limits().thresh,
+        };
+        self.incidents.turned(self.rt.now(), turn);
         Ok(old)
     }
 

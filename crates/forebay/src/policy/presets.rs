@@ -89,6 +89,79 @@ const LINUX_6_16: Policy = Policy {
     ..LINUX_5_16
 };
 
+/// For which kernels each preset stands.
+const STANDS_FOR: [(&str, &str); 21] = [
+    (
+        "linux-2.6.36",
+        "2.6.36, with the writers of 2.6.32: over the part of their store they write a chunk",
+    ),
+    (
+        "linux-3.0",
+        "3.0: writers write their own part, reclaimers write what they meet",
+    ),
+    (
+        "linux-3.0+kswapd-writes",
+        "3.0 with the first patch of 2011: of reclaimers only kswapd writes",
+    ),
+    (
+        "linux-3.0+reclaim-writeback",
+        "3.0 with the whole series of 2011: reclaim leaves file pages to the flusher",
+    ),
+    (
+        "linux-3.0+zone-dirty-limits",
+        "3.0 with dirty limits for each zone, as in 3.3",
+    ),
+    ("linux-3.1", "3.1: as 3.0"),
+    (
+        "linux-3.2+foreground",
+        "3.2 as it was before writers stopped writing: writers and chunks of 3.1",
+    ),
+    (
+        "linux-3.2+small-chunk",
+        "3.2 with the flusher's turns of 3.1, 4 MiB",
+    ),
+    ("linux-3.2", "3.2: writers sleep and start no I/O"),
+    ("linux-3.3", "3.3 to 3.10: dirty limits for each zone"),
+    (
+        "linux-4.11",
+        "4.11: lists and dirty limits of nodes, refaults of reads",
+    ),
+    (
+        "linux-4.11+fixcheck",
+        "4.11 with the first preparation patch of 2017: one balanced zone lets kswapd sleep",
+    ),
+    (
+        "linux-4.11+clear",
+        "4.11 with both preparation patches of 2017",
+    ),
+    (
+        "linux-4.11+keepawake",
+        "4.12 to 5.2 in when kswapd sleeps, 4.11 in the rest",
+    ),
+    (
+        "linux-4.11+repair",
+        "5.3 and later in when kswapd sleeps, 4.11 in the rest",
+    ),
+    (
+        "linux-5.15",
+        "5.8 to 5.15: the last with naps for congestion",
+    ),
+    (
+        "linux-5.15+throttle-v2",
+        "5.15 with waits for events as they were posted in September 2021",
+    ),
+    (
+        "linux-5.16-rc",
+        "release candidates of 5.16: half a second without progress",
+    ),
+    ("linux-5.16", "5.16 to 6.2: reclaim waits for events"),
+    (
+        "linux-6.16",
+        "6.16 and later: no reclaimer writes file pages",
+    ),
+    ("forebay", "no kernel: choices of its own, and the default"),
+];
+
 /// Every preset by name, the oldest kernel first.
 fn table() -> [(&'static str, Policy); 21] {
     let writeback = |reclaim_writeback, reclaim_throttle| Policy {
@@ -166,6 +239,20 @@ impl Policy {
             .map(|found| found.1)
     }
 
+    /// One line that says for which kernels the preset called `name` stands, if there is one.
+    ///
+    /// ```
+    /// use forebay::Policy;
+    /// let stands_for = Policy::preset_summary("linux-3.2");
+    /// assert!(stands_for.is_some_and(|kernels| kernels.starts_with("3.2: ")));
+    /// ```
+    pub fn preset_summary(name: &str) -> Option<&'static str> {
+        let mut known = STANDS_FOR.iter();
+        known
+            .find(|(known, _)| *known == name)
+            .map(|(_, kernels)| *kernels)
+    }
+
     /// The names of the presets, the oldest kernel first: `linux-` and a version, and after a `+`
     /// what was changed alone; `forebay` is the default.
     ///
@@ -189,6 +276,7 @@ mod tests {
         assert_eq!(names.len(), table().len());
         for name in names {
             assert!(Policy::preset(name).is_some(), "{name}");
+            assert!(Policy::preset_summary(name).is_some(), "{name}");
         }
         assert_eq!(Policy::preset("forebay"), Some(Policy::default()));
     }

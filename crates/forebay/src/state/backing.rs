@@ -6,6 +6,7 @@
 //! exactly one list of its backing, or taken by the flusher, or a writer that has not returned yet
 //! is about to put it there.
 
+use crate::policy::{CongestionSignal, ReclaimWrites};
 use crate::settings::BackingSettings;
 use crate::state::activity::Activity;
 use crate::state::commit_line::Committed;
@@ -145,8 +146,10 @@ pub(crate) struct WriteQueue {
     pub(crate) vectors: IoVectors,
     /// Writes that may always be under way, however slow the store is.
     pub(crate) least_writes: u64,
-    /// Where its congestion is noted, if a policy asks for that.
-    pub(crate) congestion: Option<Arc<Congestion>>,
+    /// What its file system answers when reclaim asks for the write of one page.
+    pub(crate) reclaim_writes: ReclaimWrites,
+    /// Where its congestion is noted and who knows of it, if a policy asks for that.
+    pub(crate) congestion: Option<(Arc<Congestion>, CongestionSignal)>,
 }
 
 pub(crate) struct Backing {
@@ -193,9 +196,11 @@ pub(crate) struct Backing {
     pub(crate) pages_in_flight: AtomicU64,
     /// Notified whenever a write ends.
     pub(crate) write_ended: WaitQueue,
+    /// What historic policies ask.
+    pub(crate) reclaim_writes: ReclaimWrites,
     /// What the store last said about its congestion, for policies that ask.
     congested: AtomicBool,
-    congestion: Option<Arc<Congestion>>,
+    congestion: Option<(Arc<Congestion>, CongestionSignal)>,
     pub(crate) activity: Activity,
     pub(crate) reads: ReadMeter,
     /// How long it took for its requests.
@@ -270,6 +275,7 @@ impl Backing {
             file_writes_in_flight: AtomicU32::new(0),
             pages_in_flight: AtomicU64::new(0),
             write_ended: WaitQueue::with_room(8),
+            reclaim_writes: queue.reclaim_writes,
             congested: AtomicBool::new(false),
             congestion: queue.congestion,
             activity: Activity::default(),
@@ -281,8 +287,8 @@ impl Backing {
     /// The store's queue has become longer or shorter: asks the store whether it is congested, if a
     /// policy wants to know.
     pub(crate) fn queue_changed(&self) {
-        if let Some(congestion) = &self.congestion {
-            congestion.note(&self.congested, self.store.is_congested());
+        if let Some((congestion, is_congested)) = &self.congestion {
+            congestion.note(&self.congested, is_congested());
         }
     }
 
@@ -544,6 +550,7 @@ mod tests {
         let queue = WriteQueue {
             vectors: IoVectors::new(1, 1),
             least_writes: 1,
+            reclaim_writes: ReclaimWrites::Always,
             congestion: None,
         };
         let store = Arc::new(MemoryStore::new());

@@ -71,10 +71,12 @@ impl Arena {
         let page = self.address(hold.frame());
         // SAFETY: the page belongs to the mapping, and an exclusive hold keeps every reader and
         // writer of this program off (invariant F2). The kernel does not use it either, because the
-        // page of a request is held or under writeback. If the system refuses, the memory just
-        // stays.
-        let _ =
-            unsafe { rustix::mm::madvise(page.as_ptr().cast(), PAGE_BYTES, Advice::LinuxDontNeed) };
+        // page of a request is held or under writeback.
+        let advise =
+            |advice| unsafe { rustix::mm::madvise(page.as_ptr().cast(), PAGE_BYTES, advice) };
+        // Servers lock their memory, and locked memory stays with the usual advice. Before Linux
+        // 5.18 there is no other. If the system refuses both, the memory just stays.
+        let _ = advise(Advice::LinuxDontneedLocked).or_else(|_| advise(Advice::LinuxDontNeed));
     }
 
     /// The bytes of a held page, for as long as the hold.

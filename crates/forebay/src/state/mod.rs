@@ -38,6 +38,7 @@ pub(crate) mod frame;
 pub(crate) mod gauge;
 pub(crate) mod global;
 pub(crate) mod heaviest;
+pub(crate) mod incidents;
 pub(crate) mod index;
 pub(crate) mod knobs;
 pub(crate) mod ledger;

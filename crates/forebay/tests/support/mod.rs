@@ -6,6 +6,7 @@ pub(crate) mod model;
 pub(crate) mod scan;
 pub(crate) mod versions;
 pub(crate) mod void;
+pub(crate) mod writers;
 
 use forebay::event::{Event, EventRing};
 use forebay::{AccessError, AttachedStore, Cache, Counter, File, Parts, Settings, SyncError};

@@ -5,7 +5,7 @@ use crate::error::BenchError;
 use crate::phases::cached::sum_of_line;
 use crate::phases::commit::DurableFile;
 use crate::step_error::StepError;
-use forebay::{File, ReadRequest, blocking};
+use forebay::{Advice, File, ReadRequest, blocking};
 use forebay_base::PAGE_BYTES;
 use std::fmt::Display;
 
@@ -22,11 +22,21 @@ impl Handle {
         }
     }
 
-    /// Copies the pages `page_indexes` out into as many parts of `buffers` by one call.
+    /// The same for reads at random.
+    pub(crate) fn random(file: &File) -> Result<Handle, BenchError> {
+        let handle = Handle::new(file);
+        let advised = handle.file.advise(Advice::Random, 0..u64::MAX);
+        advised.map_err(|reason| failed("advise", reason))?;
+        Ok(handle)
+    }
+
+    /// Copies the pages `page_indexes` out into as many parts of `buffers` by one call, which keeps
+    /// at most `depth` reads of the store under way.
     pub(crate) fn read_scattered<const PAGES: usize>(
         &self,
         buffers: &mut [u8],
         page_indexes: &[u64; PAGES],
+        depth: u32,
     ) -> Result<(), BenchError> {
         let mut pages = buffers.chunks_exact_mut(PAGE_BYTES);
         let mut requests = page_indexes.map(|page_index| ReadRequest {
@@ -37,7 +47,7 @@ impl Handle {
             done_bytes: 0,
         });
         self.file
-            .read_many(&mut requests)
+            .read_many_within(&mut requests, depth as usize)
             .map_err(|reason| failed("read", reason))?;
         requests
             .iter()
@@ -97,7 +107,7 @@ impl PagedFile for Handle {
         buffers: &mut [u8],
         page_indexes: &[u64; RUN_PAGES],
     ) -> Result<(), BenchError> {
-        self.read_scattered(buffers, page_indexes)
+        self.read_scattered(buffers, page_indexes, 1)
     }
 
     fn touch(&mut self, page_index: u64) -> Result<Option<u64>, BenchError> {

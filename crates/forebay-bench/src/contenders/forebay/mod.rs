@@ -140,7 +140,7 @@ impl Forebay {
                 .order
                 .lock()
                 .expect("nothing panics while it holds this");
-            let reads = read_batches(&open.data, &mut order, watch, end_ns)?;
+            let reads = read_batches(&open.data, step.depth, &mut order, (watch, end_ns))?;
             let elapsed_ns = watch.elapsed().as_nanos();
             let busy_ns = processor_ns_since(busy_before_ns)?;
             return Ok(miss::rates(reads, elapsed_ns, busy_ns));
@@ -244,7 +244,9 @@ impl Forebay {
     fn warm_zipf(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
         let zipf = self.hot_pages.among(self.layout.data_pages());
         let open = self.opened()?;
-        let handles = (0..step.threads).map(|_| Handle::new(&open.data)).collect();
+        let handles = (0..step.threads)
+            .map(|_| Handle::random(&open.data))
+            .collect::<Result<_, _>>()?;
         mix::warm(Who::Forebay, handles, &zipf, step)?;
         Ok(Vec::new())
     }
@@ -254,7 +256,7 @@ impl Forebay {
         let open = self.opened()?;
         let missed = || open.cache.statistics().get(Counter::CacheMiss);
         let before = missed();
-        let read = mix::alone(Who::Forebay, &mut Handle::new(&open.data), &zipf, step)?;
+        let read = mix::alone(Who::Forebay, &mut Handle::random(&open.data)?, &zipf, step)?;
         let mut samples = read.samples();
         samples.push(read.hit_ratio(missed() - before));
         Ok(samples)
@@ -263,7 +265,7 @@ impl Forebay {
     fn read_zipf_beside_writer(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
         let zipf = self.hot_pages.among(self.layout.data_pages());
         let open = self.opened()?;
-        let mut reader = Handle::new(&open.data);
+        let mut reader = Handle::random(&open.data)?;
         let writer = (Handle::new(&open.slow), self.layout.data_bytes());
         mix::beside_writer(Who::Forebay, (&mut reader, &zipf), writer, step, || Ok(()))
     }
@@ -318,13 +320,6 @@ impl Contender for Forebay {
             | Phase::Mix
             | Phase::Memory
             | Phase::Growth => {}
-        }
-        if matches!(preparation.phase, Phase::Miss | Phase::Mix) {
-            block_on(
-                open.data
-                    .advise(Advice::Random, 0..self.layout.data_bytes()),
-            )
-            .map_err(|reason| failed("advise", reason))?;
         }
         if preparation.phase == Phase::Dirty {
             remarks.push("forebay: limits on dirty pages out of reach, as the kernel's are".into());
@@ -415,6 +410,9 @@ async fn read_until(
     watch: Stopwatch,
     end_ns: u64,
 ) -> Result<Times, BenchError> {
+    file.advise(Advice::Random, 0..u64::MAX)
+        .await
+        .map_err(|reason| failed("advise", reason))?;
     let mut page = AlignedBytes::new(PAGE_BYTES, PAGE_BYTES);
     let mut times = Times::default();
     let mut began_ns = watch.elapsed().as_nanos();
@@ -434,20 +432,20 @@ async fn read_until(
     Ok(times)
 }
 
-/// Reads pages in `order` until `end_ns` on `watch`, [`miss::BATCH_PAGES`] by a call. Returns how
-/// many.
+/// Reads pages in `order` until `end_ns` on `watch`, [`miss::BATCH_PAGES`] by a call and `depth` at
+/// a time. Returns how many.
 fn read_batches(
     file: &File,
+    depth: u32,
     order: &mut MissOrder,
-    watch: Stopwatch,
-    end_ns: u64,
+    (watch, end_ns): (Stopwatch, u64),
 ) -> Result<u64, BenchError> {
-    let file = Handle::new(file);
+    let file = Handle::random(file)?;
     let mut pages = AlignedBytes::new(miss::BATCH_PAGES * PAGE_BYTES, PAGE_BYTES);
     let mut reads = 0;
     while watch.elapsed().as_nanos() < end_ns {
         let page_indexes: [u64; miss::BATCH_PAGES] = std::array::from_fn(|_| order.next_page());
-        file.read_scattered(&mut pages, &page_indexes)?;
+        file.read_scattered(&mut pages, &page_indexes, depth)?;
         for (page, &page_index) in pages.chunks_exact(PAGE_BYTES).zip(&page_indexes) {
             check_stamp(Who::Forebay, page, page_index)?;
         }

@@ -3,6 +3,7 @@
 use super::keys::HELP;
 use super::model::Model;
 use super::{bar, tables};
+use crate::control::state::ElasticWords;
 use forebay_base::units::show_bytes;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -25,16 +26,17 @@ pub(super) fn screen(frame: &mut Frame<'_>, model: &Model) {
     }
     // Callers get the rest: at least one line.
     let stores = (model.now.stores.len() as u16 + 3).min(area.height.saturating_sub(14).max(4));
+    let head = head_lines(model);
     let rows = [
-        Constraint::Length(2),
+        Constraint::Length(head.len() as u16),
         Constraint::Length(if area.height < 24 { 5 } else { 7 }),
         Constraint::Length(stores),
         Constraint::Min(4),
         Constraint::Length(2),
         Constraint::Length(1),
     ];
-    let [head, levels, of_stores, of_callers, reclaim, keys] = Layout::vertical(rows).areas(area);
-    frame.render_widget(Paragraph::new(head_lines(model)), head);
+    let [top, levels, of_stores, of_callers, reclaim, keys] = Layout::vertical(rows).areas(area);
+    frame.render_widget(Paragraph::new(head), top);
     bar::draw(frame, levels, model);
     tables::stores(frame, of_stores, model);
     tables::callers(frame, of_callers, model);
@@ -56,7 +58,7 @@ fn head_lines(model: &Model) -> Vec<Line<'static>> {
     let clean = memory
         .frames_bytes
         .saturating_sub(memory.free_bytes + model.level());
-    vec![
+    let mut lines = vec![
         Line::from(vec![
             Span::raw("forebay ").bold(),
             Span::raw(format!(
@@ -76,7 +78,25 @@ fn head_lines(model: &Model) -> Vec<Line<'static>> {
             show_bytes(memory.free_bytes),
             show_bytes(memory.object_bytes),
         )),
-    ]
+    ];
+    lines.extend(memory.elastic.as_ref().map(elastic_line));
+    lines
+}
+
+/// How far the budget gives way, and what it did last.
+fn elastic_line(elastic: &ElasticWords) -> Line<'static> {
+    let (floor, ceiling) = (
+        show_bytes(elastic.floor_bytes),
+        show_bytes(elastic.ceiling_bytes),
+    );
+    let last = match &elastic.last {
+        Some((ago_us, text)) => format!("; {} s ago {text}", ago_us / 1_000_000),
+        None => String::new(),
+    };
+    Line::from(format!(
+        "budget {} of {floor}..{ceiling}{last}",
+        show_bytes(elastic.target_bytes)
+    ))
 }
 
 fn reclaim_lines(model: &Model) -> Vec<Line<'static>> {
@@ -111,8 +131,11 @@ fn keys_line(model: &Model) -> Line<'static> {
 fn help(frame: &mut Frame<'_>, area: Rect) {
     let lines = [
         "full: dirty; grey: under writeback; below the bar its limits",
-        "writes: what a store wrote; can write: as measured",
-        "throttled: part of the time in which a writer paused",
+        "writes/s: what a store wrote; can write: as measured",
+        "queue: write requests that the store has now",
+        "drained: how long it takes to write what is dirty",
+        "oldest: the age of the oldest dirty page",
+        "paused: part of the time in which a writer paused",
         "waits/s: time waited in each second, all calls together",
         "dirty: about how many of the dirty pages are a caller's",
         "",

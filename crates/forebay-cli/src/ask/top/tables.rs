@@ -17,13 +17,14 @@ pub(super) fn stores(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         "store",
         "dirty",
         "writing",
-        "requests",
-        "writes",
+        "queue",
+        "writes/s",
         "can write",
-        "drained in",
-        "throttled",
+        "drained",
+        "oldest",
+        "paused",
     ];
-    let widths = [5, 10, 10, 8, 11, 11, 10, 9].map(Constraint::Length);
+    let widths = [5, 9, 9, 5, 9, 11, 7, 7, 6].map(Constraint::Length);
     let rows = model.now.stores.iter().enumerate().map(|(number, store)| {
         let row = Row::new(store_cells(model, number, store).map(right));
         match model.store {
@@ -37,7 +38,7 @@ pub(super) fn stores(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     frame.render_widget(table, area);
 }
 
-fn store_cells(model: &Model, number: usize, store: &StoreWords) -> [String; 8] {
+fn store_cells(model: &Model, number: usize, store: &StoreWords) -> [String; 9] {
     let written = model.store_rate(number, |store| store.written_bytes);
     let throttled_us = model.store_rate(number, |store| store.throttled_us);
     let silent_s = store.silent_us / 1_000_000;
@@ -46,13 +47,14 @@ fn store_cells(model: &Model, number: usize, store: &StoreWords) -> [String; 8] 
         show_bytes(store.dirty_bytes),
         show_bytes(store.writeback_bytes),
         store.writes_in_flight.to_string(),
-        show_rate(written),
+        show_bytes(written),
         if silent_s > 0 {
             format!("silent {silent_s} s")
         } else {
             show_rate(store.rate_bytes_per_s)
         },
         drain_time(store),
+        store.oldest_dirty_us.map_or_else(|| "-".into(), show_s),
         // The part of each second in which at least one writer is paused.
         format!("{} %", (throttled_us / 10_000).min(100)),
     ]
@@ -61,11 +63,20 @@ fn store_cells(model: &Model, number: usize, store: &StoreWords) -> [String; 8] 
 /// How long it takes until everything is written, at the measured rate of the store.
 fn drain_time(store: &StoreWords) -> String {
     let left = store.dirty_bytes + store.writeback_bytes;
-    let ms = u128::from(left) * 1_000 / u128::from(store.rate_bytes_per_s.max(1));
+    let us = u128::from(left) * 1_000_000 / u128::from(store.rate_bytes_per_s.max(1));
     match (left, store.rate_bytes_per_s) {
         (0, _) => "0 s".into(),
         (_, 0) => "?".into(),
-        _ => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
+        _ => show_s(u64::try_from(us).unwrap_or(u64::MAX)),
+    }
+}
+
+/// Seconds with one digit; minutes if they are many.
+fn show_s(us: u64) -> String {
+    let s = us / 1_000_000;
+    match s {
+        0..1_000 => format!("{s}.{} s", us % 1_000_000 / 100_000),
+        _ => format!("{} min", s / 60),
     }
 }
 

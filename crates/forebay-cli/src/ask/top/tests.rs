@@ -39,6 +39,7 @@ fn state(second: u64) -> State {
             frames_bytes: 252 * MIB,
             free_bytes: 2 * MIB,
             object_bytes: 4096,
+            elastic: None,
         },
         dirty: DirtyWords {
             dirty_bytes: 36 * MIB,
@@ -57,6 +58,7 @@ fn state(second: u64) -> State {
                 rate_bytes_per_s: 29 * MIB,
                 writes_in_flight: 4,
                 throttled_us: second * 500_000,
+                oldest_dirty_us: Some(4_200_000),
                 ..StoreWords::default()
             },
             StoreWords::default(),
@@ -91,7 +93,8 @@ fn a_screen_shows_levels_stores_callers_and_reclaim() {
             "process 4711), 2 clients, up 0:00:11",
             "dirty 43 MiB of 51 MiB allowed, setpoint 44 MiB",
             "limit|",
-            "30 MiB/s",
+            " 30 MiB    29 MiB/s",
+            "1.4 s   4.2 s",
             "50 %",
             "client 3 (disk.img)",
             "800 ms",

@@ -14,6 +14,7 @@ use forebay_base::sync::Arc;
 use forebay_rt::Rt;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 
 /// Everything that answers are made from.
 pub(crate) struct Source {
@@ -25,6 +26,8 @@ pub(crate) struct Source {
     pub(crate) served: String,
     /// How many clients the server has, if it counts them.
     pub(crate) connections: Box<dyn Fn() -> Option<usize> + Send>,
+    /// The path of the control socket; empty until it listens.
+    pub(crate) socket: PathBuf,
 }
 
 /// An answer, ready to be sent.
@@ -88,7 +91,7 @@ impl Source {
             },
             ("GET", "/state") => Answer::json(OK, &self.state()),
             ("GET", "/why") => with_last(request, |last| {
-                WhyWords::of(&self.cache, &self.cache.why(last))
+                WhyWords::of(&self.cache, &self.cache.why(last), &self.socket)
             }),
             ("GET", "/stalls") => with_last(request, |last| Stalls::of(&self.cache, last)),
             ("POST", "/set") => self.set(&request.body),

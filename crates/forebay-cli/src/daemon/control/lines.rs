@@ -2,6 +2,7 @@
 
 use super::feed::News;
 use crate::control::waits::CallWords;
+use forebay::elastic::MemoryStep;
 use forebay::event::{Event, PauseRecord, WritebackReason};
 use forebay::{Caller, CallerKey};
 use forebay_base::Instant;
@@ -88,11 +89,19 @@ fn writeback(event: &Event) -> Option<(&'static str, Value)> {
             "writeback_failed",
             json!({ "bdi": bdi, "ino": ino, "nr_pages": pages, "errno": errno }),
         ),
+        Event::MemoryTarget { step } => ("memory_target", budget(&step)),
         Event::WaitOverdue { what, bound } => (
             "wait_overdue",
             json!({ "what": what, "bound_us": bound.as_micros() }),
         ),
         _ => return None,
+    })
+}
+
+fn budget(step: &MemoryStep) -> Value {
+    json!({
+        "from_bytes": step.from_bytes, "to_bytes": step.to_bytes, "cause": step.cause.name(),
+        "headroom_bytes": step.headroom_bytes, "scarce": step.scarce.name(),
     })
 }
 

@@ -44,8 +44,10 @@ pub(crate) fn start(asked: Option<&Path>, source: Source) -> Result<Option<Contr
         .ok())
 }
 
-fn listen(path: &Path, source: Source) -> Result<Control, CommandError> {
+fn listen(path: &Path, mut source: Source) -> Result<Control, CommandError> {
     let failed = || CommandError::system("listen for control");
+    // A user may type the commands of its answers in another folder.
+    source.socket = std::path::absolute(path).map_err(failed())?;
     let socket =
         PrivateSocket::bind(path).map_err(|error| CommandError::Served(error.to_string()))?;
     let listener = socket.listener().try_clone().map_err(failed())?;

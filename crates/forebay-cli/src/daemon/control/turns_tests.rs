@@ -7,6 +7,7 @@ use forebay_rt::Rt;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use std::io::{Read, Write};
 use std::net::Shutdown;
+use std::path::PathBuf;
 
 /// Turns without a listener, whose clients are made here.
 struct Bench {
@@ -32,6 +33,7 @@ impl Bench {
                 rt: Rt::real(),
                 feed: Arc::new(Feed::default()),
                 served: String::new(),
+                socket: PathBuf::new(),
                 connections: Box::new(|| None),
             },
         }

@@ -29,10 +29,6 @@ impl Store for Probe {
         }
         self.inner.submit(io);
     }
-
-    fn is_congested(&self) -> bool {
-        self.inner.is_congested()
-    }
 }
 
 /// A request that has begun.

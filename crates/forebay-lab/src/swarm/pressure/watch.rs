@@ -193,10 +193,6 @@ impl Store for Watched {
         }
         self.inner.submit(io);
     }
-
-    fn is_congested(&self) -> bool {
-        self.inner.is_congested()
-    }
 }
 
 struct Ending {

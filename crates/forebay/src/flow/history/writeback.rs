@@ -6,7 +6,7 @@ use crate::flow::judge::stays::Fate;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
 use crate::lists::Verdict;
 use crate::policy::ReclaimWriteback;
-use crate::settings::ReclaimWrites;
+use crate::policy::ReclaimWrites;
 use crate::state::flusher_requests::FlusherWork;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::page_of;
@@ -138,7 +138,7 @@ impl Engine {
         let (frame, page) = (hold.frame(), page_of(hold.owner()));
         self.memory.frames.set(frame, flag::RECLAIM);
         drop(hold);
-        let accepts = match backing.settings.reclaim_writes {
+        let accepts = match backing.reclaim_writes {
             ReclaimWrites::Always => true,
             ReclaimWrites::KswapdOnly => control.who == Who::Kswapd,
             ReclaimWrites::Allocated => page < object.stored_pages.load(Ordering::Relaxed),

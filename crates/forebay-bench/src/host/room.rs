@@ -1,0 +1,167 @@
+//! What other programs can still take, and where the kernel reports pressure.
+
+use super::cgroup::{Group, own_groups};
+use super::{bytes_in, meminfo};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What other programs can take before the machine or a memory cgroup of this process is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes, if the kernel gives up its file pages. Dirty ones are not counted.
+    pub headroom_bytes: u64,
+    /// Bytes, if it keeps them all.
+    pub free_bytes: u64,
+    /// Whether a group has less than the machine.
+    pub is_of_group: bool,
+}
+
+impl Room {
+    /// The room now; `None` if the system reports neither the machine's nor a group's.
+    ///
+    /// ```
+    /// if let Some(room) = forebay_bench::host::Room::now() {
+    ///     assert!(room.headroom_bytes > 0);
+    /// }
+    /// ```
+    pub fn now() -> Option<Room> {
+        // A process may be moved to another group at any time.
+        let groups = own_groups().unwrap_or_default();
+        least(of_machine(), groups.iter().filter_map(of_group))
+    }
+}
+
+fn least(machine: Option<Room>, groups: impl Iterator<Item = Room>) -> Option<Room> {
+    let all = machine.into_iter().chain(groups);
+    all.reduce(|one, other| {
+        let tighter = if other.headroom_bytes < one.headroom_bytes {
+            other
+        } else {
+            one
+        };
+        Room {
+            free_bytes: one.free_bytes.min(other.free_bytes),
+            ..tighter
+        }
+    })
+}
+
+fn of_machine() -> Option<Room> {
+    let text = meminfo()?;
+    Some(Room {
+        headroom_bytes: bytes_in(&text, "MemAvailable:")?,
+        free_bytes: bytes_in(&text, "MemFree:")?,
+        is_of_group: false,
+    })
+}
+
+fn of_group(group: &Group) -> Option<Room> {
+    let free_bytes = group.limit_bytes()?.saturating_sub(group.used_bytes()?);
+    Some(Room {
+        headroom_bytes: free_bytes.saturating_add(group.clean_file_bytes()),
+        free_bytes,
+        is_of_group: true,
+    })
+}
+
+/// The file in which the kernel reports how long programs waited for memory: that of this process's
+/// own group, or that of the machine. `None` if there is neither.
+///
+/// ```
+/// if let Some(path) = forebay_bench::host::pressure_file() {
+///     assert!(std::fs::read_to_string(path)?.starts_with("some "));
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn pressure_file() -> Option<PathBuf> {
+    let groups = own_groups().unwrap_or_default();
+    let of_groups = groups
+        .iter()
+        .map(|group| group.folder.join("memory.pressure"));
+    let machine = Path::new("/proc/pressure/memory").to_owned();
+    of_groups
+        .chain([machine])
+        .find(|path| fs::read_to_string(path).is_ok_and(|text| stalled_us(&text).is_some()))
+}
+
+/// How long some program waited for memory since the start, in a text of such a file;
+/// microseconds.
+///
+/// ```
+/// let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234\nfull ... total=99\n";
+/// assert_eq!(forebay_bench::host::stalled_us(text), Some(1234));
+/// ```
+pub fn stalled_us(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("some "))?;
+    let total = line
+        .split(' ')
+        .find_map(|word| word.strip_prefix("total="))?;
+    total.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::cgroup::Version;
+
+    fn room(headroom_bytes: u64, free_bytes: u64, is_of_group: bool) -> Room {
+        Room {
+            headroom_bytes,
+            free_bytes,
+            is_of_group,
+        }
+    }
+
+    #[test]
+    fn the_least_room_counts_and_the_least_that_is_free() {
+        let machine = Some(room(1_000, 100, false));
+        let groups = [room(900, 800, true), room(1_100, 50, true)];
+        assert_eq!(
+            least(machine, groups.into_iter()),
+            Some(room(900, 50, true))
+        );
+        assert_eq!(least(machine, [].into_iter()), machine);
+        assert_eq!(least(None, [].into_iter()), None);
+    }
+
+    #[test]
+    fn clean_file_pages_of_a_group_are_room_and_a_high_mark_is_a_limit() {
+        for version in [Version::One, Version::Two] {
+            let folder = tempfile::tempdir().unwrap();
+            let write = |file: &str, text: &str| {
+                fs::write(folder.path().join(file), text).unwrap();
+            };
+            let group = Group {
+                folder: folder.path().to_owned(),
+                version,
+            };
+            assert_eq!(of_group(&group), None, "there are no files");
+            let names = match version {
+                Version::One => ["memory.limit_in_bytes", "memory.usage_in_bytes"],
+                Version::Two => ["memory.max", "memory.current"],
+            };
+            write(names[0], "1000\n");
+            write(names[1], "700\n");
+            let statistics = match version {
+                Version::One => {
+                    "total_inactive_file 100\ntotal_active_file 60\ntotal_dirty 10\n\
+                     total_writeback 5\ninactive_file 1\n"
+                }
+                Version::Two => {
+                    "inactive_file 100\nactive_file 60\nfile_dirty 10\nfile_writeback 5\n"
+                }
+            };
+            write("memory.stat", statistics);
+            assert_eq!(of_group(&group), Some(room(445, 300, true)));
+            write("memory.high", "900\n");
+            let high = match version {
+                Version::One => room(445, 300, true),
+                Version::Two => room(345, 200, true),
+            };
+            assert_eq!(of_group(&group), Some(high));
+            write(names[0], "max\n");
+            write("memory.high", "max\n");
+            assert_eq!(of_group(&group), None, "there is no limit");
+        }
+    }
+}
