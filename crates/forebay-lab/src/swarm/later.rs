@@ -1,5 +1,5 @@
-//! What the swarm does only for later seeds: it draws the other rule of eviction, write units,
-//! knobs that are turned and crowds, and bounds the search of callers in a squeeze.
+//! What the swarm does only for later seeds: it draws today's policy, the other rule of eviction,
+//! write units, knobs that are turned and crowds, and bounds the search of callers in a squeeze.
 
 use super::plan::{Part, StorePlan};
 use forebay::Policy;
@@ -8,7 +8,7 @@ use forebay_base::Prng;
 
 /// The first of them. Those below keep what they always drew, so that what they found can be played
 /// again.
-const SINCE_SEED: u64 = 1_000_000;
+pub(super) const SINCE_SEED: u64 = 1_000_000;
 
 /// Whether `seed` is one of them.
 pub(super) fn is_later(seed: u64) -> bool {
@@ -23,11 +23,15 @@ pub(super) fn parts(seed: u64, root: &Prng) -> impl Iterator<Item = Part> {
     drawn.map(|(part, _)| part)
 }
 
-/// Draws S3-FIFO for a third of the later seeds, and write units of several pages for a third of
-/// their stores. Some units are longer than the longest request of their store.
+/// Gives half of the later seeds today's policy, because that is the one with promises. Draws
+/// S3-FIFO for a third of them, and write units of several pages for a third of their stores. Some
+/// units are longer than the longest request of their store.
 pub(super) fn draw(seed: u64, root: &Prng, policy: &mut Policy, stores: &mut [StorePlan]) {
     if !is_later(seed) {
         return;
+    }
+    if root.child("policy").chance(1, 2) {
+        *policy = Policy::default();
     }
     let mut chance = root.child("units");
     if chance.chance(1, 3) {
@@ -58,6 +62,20 @@ mod tests {
     fn earlier_seeds_draw_neither() {
         let mut seeds = (0..100).chain(SINCE_SEED - 100..SINCE_SEED);
         assert!(seeds.all(|seed| drawn(seed) == (false, false)));
+    }
+
+    #[test]
+    fn half_of_the_later_seeds_and_few_of_the_others_have_todays_policy() {
+        let today = Policy::default();
+        let has_it = |seed: &u64| {
+            let policy = Plan::draw(*seed, &Reduction::default()).settings.policy;
+            let eviction = today.eviction;
+            Policy { eviction, ..policy } == today
+        };
+        let later = (SINCE_SEED..SINCE_SEED + 100).filter(has_it).count();
+        assert!((40..=65).contains(&later), "{later}");
+        let earlier = (0..100).filter(has_it).count();
+        assert!(earlier < 20, "{earlier}");
     }
 
     #[test]

@@ -40,6 +40,10 @@ pub(super) struct Ledger {
     durable_since: Ticket,
     /// The same for ranges that were synced alone; the latest ones.
     promises: VecDeque<(Range<u64>, Witness)>,
+    /// Counts changes of what has to be durable.
+    revision: u64,
+    /// The revisions of that and of the store's bytes that were judged last.
+    judged: Option<(u64, u64)>,
     /// From the moment of a crash on nothing is noted. What was promised by then is judged.
     crashed: Arc<AtomicBool>,
 }
@@ -71,6 +75,8 @@ impl Ledger {
             looking: BTreeMap::new(),
             durable_since: Ticket(0),
             promises: VecDeque::new(),
+            revision: 0,
+            judged: None,
             crashed,
         }
     }
@@ -109,6 +115,7 @@ impl Ledger {
         let ticket = self.ticket();
         if !self.is_frozen() {
             self.open.insert(ticket, change);
+            self.revision += 1;
             self.durable.note(change);
             let promised = self.promises.iter_mut().map(|(_, witness)| witness);
             let witnesses = self.looking.values_mut().chain(promised);
@@ -230,6 +237,9 @@ impl Ledger {
         if self.is_frozen() {
             return;
         }
+        if !witness.is_as(&self.durable) {
+            self.revision += 1;
+        }
         if let Some(range) = sync.range {
             self.promises.push_back((range, witness));
             if self.promises.len() > PROMISES {
@@ -244,6 +254,15 @@ impl Ledger {
     /// A sync has returned an error, or was given up.
     pub(super) fn sync_failed(&mut self, sync: &SyncTicket) {
         self.looking.remove(&sync.looking);
+    }
+
+    /// Whether the durable bytes of a store, which have this revision, have to be judged: they or
+    /// what is asked of them are not what was judged last.
+    pub(super) fn is_judged_anew(&mut self, revision: u64) -> bool {
+        let now = Some((revision, self.revision));
+        let is_new = self.judged != now;
+        self.judged = now;
+        is_new
     }
 
     /// What in `image`, the bytes of the range after a crash, breaks a promise.

@@ -107,6 +107,8 @@ pub(super) struct Medium {
     forgotten: Vec<u64>,
     /// Whether what is done is durable at once.
     is_solid: bool,
+    /// Counts changes of what is durable.
+    revision: u64,
 }
 
 impl Medium {
@@ -119,7 +121,13 @@ impl Medium {
             unsettled_bytes: 0,
             forgotten: Vec::new(),
             is_solid,
+            revision: 0,
         }
+    }
+
+    /// A number that is another one after each change of what is durable.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
     }
 
     pub(super) fn current(&self) -> &[u8] {
@@ -139,6 +147,7 @@ impl Medium {
     pub(super) fn done(&mut self, sequence: u64, act: Act) {
         act.apply(&mut self.current);
         if self.is_solid {
+            self.revision += 1;
             return;
         }
         self.unsettled_bytes += act.bytes();
@@ -161,6 +170,7 @@ impl Medium {
 
     /// Makes the first `count` acts durable.
     fn settle(&mut self, count: usize) {
+        self.revision += count as u64;
         for Unsettled { act, .. } in self.unsettled.drain(..count) {
             self.unsettled_bytes -= act.bytes();
             act.apply(&mut self.durable);

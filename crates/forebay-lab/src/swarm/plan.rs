@@ -448,7 +448,8 @@ fn settings(chance: &mut Prng) -> Settings {
     let zones: u64 = nodes.iter().map(|node| node.zones.len() as u64).sum();
     let least_mib = if zones > 2 { 4 } else { 1 + zones };
     let policies = Policy::presets();
-    // Most runs use today's policy, because that is the one with promises.
+    // Half of the runs use the first of them and so the oldest; half of the later seeds get today's
+    // policy instead (`later.rs`).
     let policy = policies[(chance.below(2) * chance.below(policies.len() as u64)) as usize];
     let pick = |chance: &mut Prng, of: &[u64]| of[chance.below(of.len() as u64) as usize];
     let (dirty, background) =

@@ -3,9 +3,12 @@
 //! 5.2: a writer is checked when its quota is used up).
 //!
 //! This is a world of its own, after the run of a seed: shares are judged over minutes, and in that
-//! time nothing else may go wrong.
+//! time nothing else goes wrong. In half of the worlds of later seeds something does: writes of the
+//! store fail now and then, or another store never answers its writer. The shares have to be the
+//! same.
 
 use super::client::PAGE;
+use super::later::is_later;
 use super::machine::{machine_of, open_cache};
 use super::nowhere::Nowhere;
 use super::verdict::{Oracle, Violation};
@@ -14,7 +17,8 @@ use forebay::{AttachedStore, Cache, File, Settings};
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::{Prng, Span};
 use forebay_rt::{Rt, Task};
-use forebay_store::{ObjectId, Rate, RateStore};
+use forebay_store::{Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind};
+use forebay_store::{ObjectId, Rate, RateStore, Store};
 use std::sync::Arc;
 
 /// One seed in this many is judged, because it takes longer than the rest of a run.
@@ -23,11 +27,13 @@ const EVERY: u64 = 32;
 const WARM_UP: Span = Span::from_secs(20);
 /// Shares are compared over windows of this length.
 const WINDOW_S: u64 = 60;
-const WINDOWS: u64 = 2;
+const WINDOWS: u64 = 1;
 /// The least value of Jain's index that passes, in thousandths. For equal shares it is 1.
 const LEAST_JAIN: u64 = 990;
 /// The least share that a light writer gets of what it asks for, in percent.
 const LEAST_LIGHT_PERCENT: u64 = 90;
+/// Where writes of the store fail, one in this many does.
+const FAILS_ONE_IN: u64 = 50;
 
 /// What is judged.
 #[derive(Clone, Copy, Debug)]
@@ -37,14 +43,60 @@ struct Crowd {
     call_pages: u64,
     /// What the store takes from each of them.
     share_pages_per_s: u64,
+    trouble: Trouble,
+}
+
+/// What goes wrong meanwhile.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    None,
+    /// Some writes of the store fail.
+    Failures,
+    /// Another store answers no write.
+    SilentStore,
 }
 
 impl Crowd {
-    fn draw(chance: &mut Prng) -> Crowd {
+    fn draw(seed: u64) -> Crowd {
+        let root = Prng::from_seed(seed);
+        let mut chance = root.child("shares");
         Crowd {
             writers: 40 + chance.below(60),
             call_pages: 1 << (2 * chance.below(5)),
             share_pages_per_s: 40 + chance.below(60),
+            trouble: if is_later(seed) {
+                Trouble::draw(&mut root.child("trouble of shares"))
+            } else {
+                Trouble::None
+            },
+        }
+    }
+}
+
+impl Trouble {
+    fn draw(chance: &mut Prng) -> Trouble {
+        match chance.below(4) {
+            0 => Trouble::Failures,
+            1 => Trouble::SilentStore,
+            _ => Trouble::None,
+        }
+    }
+
+    /// What happens to writes of the store with the crowd.
+    fn here(self) -> Option<Fault> {
+        let fails = Fault::each(IoKind::Write, FaultAction::Fail(Failure::Device(5)));
+        let when = FaultWhen::Chance {
+            numerator: 1,
+            denominator: FAILS_ONE_IN,
+        };
+        matches!(self, Trouble::Failures).then_some(Fault { when, ..fails })
+    }
+
+    /// What happens to all writes of another store.
+    fn elsewhere(self) -> Option<FaultAction> {
+        match self {
+            Trouble::None | Trouble::Failures => None,
+            Trouble::SilentStore => Some(FaultAction::NeverAnswer),
         }
     }
 }
@@ -60,7 +112,7 @@ pub(super) fn judge_shares(seed: u64) -> Option<Violation> {
     if !seed.is_multiple_of(EVERY) {
         return None;
     }
-    let crowd = Crowd::draw(&mut Prng::from_seed(seed).child("shares"));
+    let crowd = Crowd::draw(seed);
     let machine = machine_of(seed);
     let what = machine.run(watch(machine.rt(), crowd))?;
     Some(Violation {
@@ -77,13 +129,15 @@ async fn watch(rt: Rt, crowd: Crowd) -> Option<String> {
     };
     let cache = open_cache(&rt, settings, None);
     let rate = Rate::bytes((crowd.writers + 1) * crowd.share_pages_per_s * PAGE);
-    let medium = Arc::new(RateStore::new(
-        rt.clone(),
-        Arc::new(Nowhere::default()),
-        rate,
-    ));
-    let store = cache.attach(medium).expect("a new cache takes a store");
+    let medium = RateStore::new(rt.clone(), Arc::new(Nowhere::default()), rate);
+    let store = attach(&rt, &cache, Arc::new(medium), crowd.trouble.here()).1;
     let stop = Arc::new(AtomicBool::new(false));
+    let elsewhere = crowd.trouble.elsewhere().map(|action| {
+        let fault = Fault::each(IoKind::Write, action);
+        let (medium, store) = attach(&rt, &cache, Arc::new(Nowhere::default()), Some(fault));
+        let file = open(&cache, &store, 0);
+        (medium, start(&rt, file, 16, None, &stop))
+    });
     let heavy: Vec<Writer> = (0..crowd.writers)
         .map(|number| {
             let file = open(&cache, &store, number);
@@ -99,6 +153,36 @@ async fn watch(rt: Rt, crowd: Crowd) -> Option<String> {
         Some(nap),
         &stop,
     );
+    let found = compare(&rt, crowd, &heavy, &light).await;
+    stop.store(true, Ordering::Relaxed);
+    if let Some((medium, writer)) = elsewhere {
+        medium.clear();
+        medium.release();
+        writer.task.join().await;
+    }
+    for writer in heavy.into_iter().chain([light]) {
+        writer.task.join().await;
+    }
+    found
+}
+
+/// Attaches `medium`, in which `fault` strikes.
+fn attach(
+    rt: &Rt,
+    cache: &Cache,
+    medium: Arc<dyn Store>,
+    fault: Option<Fault>,
+) -> (Arc<FaultStore>, AttachedStore) {
+    let medium = Arc::new(FaultStore::new(rt.clone(), medium));
+    if let Some(fault) = fault {
+        medium.inject(fault);
+    }
+    let store = cache.attach(medium.clone());
+    (medium, store.expect("a new cache takes two stores"))
+}
+
+/// Compares what the writers get in each window.
+async fn compare(rt: &Rt, crowd: Crowd, heavy: &[Writer], light: &Writer) -> Option<String> {
     rt.sleep(WARM_UP).await;
     let mut found = None;
     for _ in 0..WINDOWS {
@@ -114,10 +198,6 @@ async fn watch(rt: Rt, crowd: Crowd) -> Option<String> {
         found = found
             .or_else(|| unequal(&shares))
             .or_else(|| held_back(light.pages() - light_before, asked));
-    }
-    stop.store(true, Ordering::Relaxed);
-    for writer in heavy.into_iter().chain([light]) {
-        writer.task.join().await;
     }
     found
 }
@@ -144,9 +224,13 @@ fn start(
             if let Some(nap) = nap {
                 own_rt.sleep(nap).await;
             }
-            file.write_at(&bytes, at).await.expect("the store is well");
-            at += bytes.len() as u64;
-            written.fetch_add(call_pages, Ordering::Relaxed);
+            // A store that refuses or does not answer may end it with an error.
+            if file.write_at(&bytes, at).await.is_ok() {
+                at += bytes.len() as u64;
+                written.fetch_add(call_pages, Ordering::Relaxed);
+            } else {
+                own_rt.sleep(Span::from_millis(100)).await;
+            }
         }
     });
     Writer { task, pages }
@@ -177,7 +261,9 @@ fn held_back(got: u64, asked: u64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{EVERY, held_back, judge_shares, unequal};
+    use super::super::later::SINCE_SEED;
+    use super::{Crowd, EVERY, held_back, judge_shares, unequal};
+    use std::collections::BTreeSet;
 
     #[test]
     fn shares_that_differ_are_found_and_equal_ones_are_not() {
@@ -194,5 +280,19 @@ mod tests {
         for seed in (0..6).map(|number| number * EVERY) {
             assert_eq!(judge_shares(seed), None);
         }
+    }
+
+    #[test]
+    fn crowds_share_alike_while_something_goes_wrong() {
+        // One for each trouble.
+        let seeds = (SINCE_SEED..).step_by(EVERY as usize).take(40);
+        let mut tried = BTreeSet::new();
+        for seed in seeds {
+            let trouble = format!("{:?}", Crowd::draw(seed).trouble);
+            if trouble != "None" && tried.insert(trouble) {
+                assert_eq!(judge_shares(seed), None);
+            }
+        }
+        assert_eq!(tried.len(), 2);
     }
 }

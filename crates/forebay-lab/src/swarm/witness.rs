@@ -80,6 +80,14 @@ impl Witness {
         }
     }
 
+    /// Whether it allows exactly what `other` allows, because nothing began to change since either.
+    pub(super) fn is_as(&self, other: &Witness) -> bool {
+        Arc::ptr_eq(&self.bytes, &other.bytes)
+            && self.changes.is_empty()
+            && other.changes.is_empty()
+            && (self.start, self.length_bytes) == (other.start, other.length_bytes)
+    }
+
     fn base(&self, place: u64) -> u8 {
         let at = place.checked_sub(self.start);
         at.and_then(|at| self.bytes.get(at as usize))

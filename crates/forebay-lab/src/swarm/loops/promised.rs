@@ -26,7 +26,7 @@ const CHANGE: Span = Span::from_secs(16);
 const FLOOR_PAGES: u64 = 4 * 256;
 /// A writer may be held up for this time, and for so many times that in which its store takes what
 /// all its writers write in one call.
-const LONGEST: Span = Span::from_secs(2);
+const LONGEST: Span = Span::from_secs(3);
 const FAIR_TIMES: u64 = 4;
 /// A store that needs commits frees nothing before a turn of the flusher is over: half a second of
 /// its rate, and these pages.
