@@ -97,6 +97,11 @@ impl Instant {
         self.0
     }
 
+    /// Whole microseconds since the start.
+    pub const fn as_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+
     /// Whole milliseconds since the start: the tick in which the laws count.
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000

@@ -28,7 +28,7 @@ struct ToTracing;
 
 impl EventSink for ToTracing {
     fn record(&self, at: Instant, event: &Event) {
-        let at_us = at.as_nanos() / 1_000;
+        let at_us = at.as_micros();
         match *event {
             Event::CallWaited { ref call } => pass_on(at_us, call),
             Event::WritebackFailed {

@@ -3,8 +3,8 @@
 use super::knobs;
 use forebay::incident::{Happening, Incident, Refusal};
 use forebay::{Cache, Changes};
+use forebay_base::Span;
 use forebay_base::units::show_bytes;
-use forebay_base::{Instant, Span};
 use forebay_store::{Failure, IoKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -34,7 +34,7 @@ pub(crate) fn incidents(cache: &Cache, last: Option<Span>) -> Vec<IncidentWords>
 }
 
 fn words(incident: &Incident) -> IncidentWords {
-    let at_us = us(incident.at);
+    let at_us = incident.at.as_micros();
     let of = |kind: &str, text| IncidentWords {
         at_us,
         kind: kind.into(),
@@ -53,15 +53,11 @@ fn words(incident: &Incident) -> IncidentWords {
         Happening::Failed(refusal) => IncidentWords {
             store: Some(refusal.bdi),
             requests: Some(refusal.requests),
-            last_us: Some(us(refusal.last)),
+            last_us: Some(refusal.last.as_micros()),
             ..of(kind_of(refusal.failure), refused(refusal))
         },
         _ => of("other", format!("{:?}", incident.what)),
     }
-}
-
-fn us(at: Instant) -> u64 {
-    at.as_nanos() / 1_000
 }
 
 /// Every knob that was turned, as `forebay set` prints it.

@@ -130,7 +130,7 @@ impl State {
             version: env!("CARGO_PKG_VERSION").into(),
             process: std::process::id(),
             served: served.into(),
-            now_us: now.since(Instant::ZERO).as_micros(),
+            now_us: now.as_micros(),
             connections,
             settings: knobs::values(cache.tuned()),
             times_tuned: cache.times_tuned(),

@@ -103,18 +103,20 @@ struct AdviceWords {
 impl WhyWords {
     /// `socket` is the server's, for commands that turn knobs.
     pub(crate) fn of(cache: &Cache, why: &Why, socket: &Path) -> WhyWords {
-        let command = |advice: &Advice| {
-            let knobs = knobs::values(advice.changes.clone());
+        let command = |knobs: &Map<String, Value>| {
             let words = knobs
                 .iter()
                 .map(|(name, value)| format!(" {name}={}", plain(value)));
             let words: String = words.collect();
             format!("forebay set {}{words}", socket.display())
         };
-        let advice = |advice: &Advice| AdviceWords {
-            reason: advice.reason.to_string(),
-            knobs: knobs::values(advice.changes.clone()),
-            command: command(advice),
+        let advice = |advice: &Advice| {
+            let knobs = knobs::values(advice.changes.clone());
+            AdviceWords {
+                reason: advice.reason.to_string(),
+                command: command(&knobs),
+                knobs,
+            }
         };
         let line = |line: &WhyLine| WhyLineWords {
             caller: CallerWords::from(&line.caller),
@@ -134,7 +136,7 @@ impl WhyWords {
             window_us: why.window.as_micros(),
             waited_us: why.waited.as_micros(),
             lines: why.lines.iter().map(line).collect(),
-            text: why.text(command),
+            text: why.text(|advice| command(&knobs::values(advice.changes.clone()))),
         }
     }
 }

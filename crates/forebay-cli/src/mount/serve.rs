@@ -19,7 +19,7 @@ use forebay_base::units::show_bytes;
 use forebay_fuse::{Mount, MountError, MountParts, MountSettings, Shares, grant_descriptors};
 use forebay_rt::{Rt, block_on};
 use std::future::poll_fn;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::pin;
 use std::task::Poll;
 
@@ -70,12 +70,12 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         let address = scrape::serve(address, move || metrics::of(&cache, &Beside::default()))?;
         scrape::announce(address);
     }
-    let source = Source {
+    let source = |socket| Source {
         cache: cache.clone(),
         rt: rt.clone(),
         feed,
         served: arguments.mount_point.display().to_string(),
-        socket: PathBuf::new(),
+        socket,
         beside: Box::new(Beside::default),
     };
     let control = control::start(arguments.flags.control.as_deref(), source)?;

@@ -20,7 +20,6 @@ use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::units::show_bytes;
 use forebay_nbd::{Export, ListenError, Listener, Notice, Server, ServerSettings, TlsCredentials};
 use forebay_rt::{Rt, block_on};
-use std::path::PathBuf;
 
 /// A client that does not read the answers to its last requests for this long is cut off.
 const DRAIN_PATIENCE: Span = Span::from_secs(10);
@@ -64,12 +63,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         let address = scrape::serve(address, render)?;
         scrape::announce(address);
     }
-    let source = Source {
+    let source = |socket| Source {
         cache: cache.clone(),
         rt: rt.clone(),
         feed,
         served: uri.clone(),
-        socket: PathBuf::new(),
+        socket,
         beside: beside(&server, &losses),
     };
     let control = control::start(arguments.flags.control.as_deref(), source)?;

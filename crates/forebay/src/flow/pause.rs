@@ -333,7 +333,7 @@ impl Engine {
             heaviest_other: part.other.map(|(caller, _)| caller),
         });
         // It has paid up to then; a writer that was never evaluated has not been fast yet.
-        let now_us = snapshot.now.as_nanos() / 1_000;
+        let now_us = snapshot.now.as_micros();
         let own_pages_per_s = decision.before.paused_when_us.map_or(0, |since_us| {
             dirtied * 1_000_000 / now_us.saturating_sub(since_us).max(1)
         });
@@ -468,7 +468,7 @@ impl Engine {
                 sizing: decision.sizing,
                 throttle: self.settings.policy.dirty_throttle,
                 paused_when_us: before.paused_when_us,
-                now_us: snapshot.now.as_nanos() / 1_000,
+                now_us: snapshot.now.as_micros(),
                 pause_us: decision.pause_us,
             },
         });
@@ -505,7 +505,7 @@ fn count_writer(backing: &Backing, dirtier: &Dirtier) {
 fn free_run(now: Instant, dirty: u64, thresh: u64) -> DirtierState {
     DirtierState {
         clock: freerun_clock(now.as_millis(), dirty, thresh),
-        paused_when_us: Some(now.as_nanos() / 1_000),
+        paused_when_us: Some(now.as_micros()),
         call_quota_pages: None,
     }
 }
@@ -527,7 +527,7 @@ fn paused(
     let sleep_us = (pause_ms * 1_000).min(longest_us);
     let pace = Pace {
         sleep_us,
-        paused_when_us: now.as_nanos() / 1_000 + sleep_us,
+        paused_when_us: now.as_micros() + sleep_us,
         asks_again: false,
     };
     (
@@ -551,7 +551,7 @@ fn paced(
         dirtied_pages: before.clock.nr_dirtied,
         task_ratelimit,
         paused_when_us: before.paused_when_us,
-        now_us: now.as_nanos() / 1_000,
+        now_us: now.as_micros(),
         max_pause_us: sizing.max_pause_ms * 1_000,
     };
     let pace = pace(&inputs);

@@ -24,7 +24,7 @@ pub(crate) struct Source {
     pub(crate) feed: Arc<Feed>,
     /// What is served, for people.
     pub(crate) served: String,
-    /// The path of the control socket; empty until it listens.
+    /// The path of the control socket, absolute.
     pub(crate) socket: PathBuf,
     /// What the server knows beside the cache.
     pub(crate) beside: Box<dyn Fn() -> Beside + Send>,

@@ -23,7 +23,7 @@ pub(super) fn line(at: Instant, news: &News, name_of: &dyn Fn(CallerKey) -> Call
         )),
     };
     fields["event"] = name.into();
-    fields["at_us"] = (at.as_nanos() / 1_000).into();
+    fields["at_us"] = at.as_micros().into();
     format!("{fields}\n")
 }
 

@@ -17,7 +17,7 @@ use crate::control::place;
 use crate::daemon::say::say;
 use crate::error::CommandError;
 use forebay_nbd::PrivateSocket;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The control socket of this process. Its path is removed with it.
 pub(crate) struct Control {
@@ -28,7 +28,10 @@ pub(crate) struct Control {
 ///
 /// # Errors
 /// If `asked` cannot be used. If the usual place cannot be used, this is only reported.
-pub(crate) fn start(asked: Option<&Path>, source: Source) -> Result<Option<Control>, CommandError> {
+pub(crate) fn start(
+    asked: Option<&Path>,
+    source: impl FnOnce(PathBuf) -> Source,
+) -> Result<Option<Control>, CommandError> {
     let served = |error: &dyn std::fmt::Display| CommandError::Served(error.to_string());
     if let Some(path) = asked {
         let control = listen(path, source).map_err(|error| served(&error))?;
@@ -44,10 +47,10 @@ pub(crate) fn start(asked: Option<&Path>, source: Source) -> Result<Option<Contr
         .ok())
 }
 
-fn listen(path: &Path, mut source: Source) -> Result<Control, CommandError> {
+fn listen(path: &Path, source: impl FnOnce(PathBuf) -> Source) -> Result<Control, CommandError> {
     let failed = || CommandError::system("listen for control");
     // A user may type the commands of its answers in another folder.
-    source.socket = std::path::absolute(path).map_err(failed())?;
+    let source = source(std::path::absolute(path).map_err(failed())?);
     let socket =
         PrivateSocket::bind(path).map_err(|error| CommandError::Served(error.to_string()))?;
     let listener = socket.listener().try_clone().map_err(failed())?;
