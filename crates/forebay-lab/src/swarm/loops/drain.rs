@@ -75,8 +75,13 @@ impl Drain {
         }
     }
 
+    /// Whether the estimate and the limit had time to follow by `now`.
+    pub(super) fn is_settled(&self, now: Instant) -> bool {
+        now >= self.judged_from
+    }
+
     pub(super) fn note(&mut self, now: Instant, seen: Seen) -> Option<String> {
-        if now < self.judged_from {
+        if !self.is_settled(now) {
             return None;
         }
         let promised = self.pages_per_s * self.promise.as_millis() / 1_000;

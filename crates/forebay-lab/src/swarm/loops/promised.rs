@@ -26,7 +26,9 @@ const CHANGE: Span = Span::from_secs(16);
 const FLOOR_PAGES: u64 = 4 * 256;
 /// A writer may be held up for this time, and for so many times that in which its store takes what
 /// all its writers write in one call.
-const LONGEST: Span = Span::from_secs(3);
+const LONGEST: Span = Span::from_secs(2);
+/// A call may take so much longer if it began before the limit of its store had time to follow.
+const SETTLING: Span = Span::from_secs(1);
 const FAIR_TIMES: u64 = 4;
 /// A store that needs commits frees nothing before a turn of the flusher is over: half a second of
 /// its rate, and these pages.
@@ -218,15 +220,20 @@ impl Site {
 
     /// Whether a writer is held up for too long.
     fn held_up(&self, now: Instant) -> Option<String> {
-        let longest = self.side.longest_call();
-        let since = self.calls.iter().filter_map(|call| {
+        let first = self.calls.iter().filter_map(|call| {
             let since = call.load(Ordering::Relaxed).checked_sub(1)?;
-            Some(now.since(Instant::ZERO + Span::from_micros(since)))
+            Some(Instant::ZERO + Span::from_micros(since))
         });
-        let held_up = since.max().filter(|&held_up| held_up > longest)?;
+        let began = first.min()?;
+        let mut longest = self.side.longest_call();
+        if !self.drain.is_settled(began) {
+            longest += SETTLING;
+        }
+        let held_up = Some(now.since(began)).filter(|&held_up| held_up > longest)?;
         Some(format!(
             "at {} ms a writer has been held up for {held_up}; {longest} may be: {LONGEST}, \
-             {FAIR_TIMES} times a call of {} pages of {} writers, and a turn if it needs commits",
+             {SETTLING} more while a limit settles, {FAIR_TIMES} times a call of {} pages of {} \
+             writers, and a turn if it needs commits",
             now.as_millis(),
             self.side.call_pages,
             self.side.writers
