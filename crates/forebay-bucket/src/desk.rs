@@ -7,7 +7,8 @@
 //! - invariant BS2: no page is staged in a chunk while an object of that chunk is being made: the
 //!   object would count for it.
 //! - invariant BS3: a request that waits is ended by the next change that lets it go on, or by the
-//!   failure of what it waits for.
+//!   failure of what it waits for. Of uploads that run side by side the first that fails ends what
+//!   waits; one that fails after that ends nothing, for its trouble is as old.
 
 use crate::jobs::{Job, Piece, ReadJob, Removed, UploadJob};
 use crate::statistics::BucketStatistics;
@@ -103,6 +104,8 @@ pub(crate) struct Desk {
     /// Chunks to be uploaded next.
     planned: VecDeque<u64>,
     uploading: BTreeSet<u64>,
+    /// How many uploads have failed and ended what waited then.
+    upload_failures: u64,
     /// An upload has failed: none is begun for its own sake until somebody asks for something.
     is_put_off: bool,
     is_mapping: bool,
@@ -128,6 +131,7 @@ impl Desk {
             recording: Recording::No,
             planned: VecDeque::new(),
             uploading: BTreeSet::new(),
+            upload_failures: 0,
             is_put_off: false,
             is_mapping: false,
             removing: Removing::No,
@@ -438,6 +442,7 @@ impl Desk {
             bytes,
             base,
             inline,
+            failures_before: self.upload_failures,
         }
     }
 
@@ -456,6 +461,12 @@ impl Desk {
             }
             Err(failure) => {
                 self.writer.not_made(job.name);
+                if job.failures_before < self.upload_failures {
+                    // What waited for it then has ended. What waits now came later, perhaps to a
+                    // bucket that is well again: it asks for the chunk anew.
+                    return self.settle(ended);
+                }
+                self.upload_failures += 1;
                 self.is_put_off = true;
                 self.planned.clear();
                 self.fail_waiting(failure, ended);

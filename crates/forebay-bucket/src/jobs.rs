@@ -56,6 +56,8 @@ pub(crate) struct UploadJob {
     pub(crate) base: Option<(ChunkObject, Vec<usize>)>,
     /// Pages that are taken over from records: page, key, byte, checksum.
     pub(crate) inline: Vec<(usize, Piece)>,
+    /// How many uploads had failed when this one began.
+    pub(crate) failures_before: u64,
 }
 
 /// Why the object of a chunk was not made.

@@ -10,11 +10,12 @@ use forebay::{Cache, Settings};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{PAGE_BYTES, Prng, Span};
 use forebay_bucket::{Bucket, BucketSettings, BucketStore, FolderBucket, Trouble, check, collect};
+use forebay_rt::block_on;
 use forebay_rt::thread::pause_current;
-
-use forebay_store::{Failure, IoKind, ObjectId, Store};
+use forebay_store::{Failure, IoKind, ObjectId, Request, Store};
 use forebay_volume::{Call, DATA_PREFIX, LOG_PREFIX, Reply};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use support::Driver;
 use volumes::{CHUNK, MIB, pattern, writing};
 
@@ -236,7 +237,7 @@ fn a_flush_is_in_the_bucket_whatever_happens_meanwhile() {
         }
         for (slot, token, bytes) in tokens {
             let at = (slot * 4 * PAGE) as usize;
-            forebay_rt::block_on(driver.finish(token)).expect("it is staged");
+            block_on(driver.finish(token)).expect("it is staged");
             expected[at..at + bytes.len()].copy_from_slice(&bytes);
         }
         while commit(&driver).is_err() {}
@@ -335,6 +336,75 @@ fn writes_that_have_no_room_wait_or_fail_with_what_they_wait_for() {
     }
     assert_eq!(commit(&driver), Ok(()));
     assert_eq!(bench.keys(DATA_PREFIX).len(), 128);
+}
+
+/// A bucket that is full for the first two objects that are made at once. It refuses the first when
+/// it is told to, and the second when somebody makes a third.
+struct FullForTwo {
+    inner: Arc<FolderBucket>,
+    made: AtomicUsize,
+    is_first_refused: AtomicBool,
+}
+
+impl Bucket for FullForTwo {
+    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+        let is_chunk = matches!(call, Call::Make { key, .. } if key.starts_with(DATA_PREFIX));
+        if !is_chunk {
+            return self.inner.ask(call);
+        }
+        match self.made.fetch_add(1, Ordering::AcqRel) {
+            0 => wait_until(|| self.is_first_refused.load(Ordering::Acquire)),
+            1 => wait_until(|| self.made.load(Ordering::Acquire) > 2),
+            _ => return self.inner.ask(call),
+        }
+        Err(Trouble::lasting("full", Failure::NoSpace))
+    }
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        pause_current(Span::from_millis(1));
+    }
+}
+
+#[test]
+fn an_upload_that_fails_late_ends_no_later_commit() {
+    let bench = Bench::new();
+    let bucket = Arc::new(FullForTwo {
+        inner: bench.bucket(),
+        made: AtomicUsize::new(0),
+        is_first_refused: AtomicBool::new(false),
+    });
+    let settings = BucketSettings {
+        memory_bytes: 8 << 20,
+        ..BucketSettings::USUAL
+    };
+    let store = BucketStore::open(bucket.clone(), "v", writing(false), settings);
+    let driver = driver(&store.expect("it opens"));
+    let bytes = pattern(10, CHUNK as usize);
+    for chunk in 0..2 {
+        driver.write(OBJECT, chunk * CHUNK, &bytes).unwrap();
+    }
+    wait_until(|| bucket.made.load(Ordering::Acquire) == 2);
+    let request = Request {
+        kind: IoKind::Commit,
+        object: OBJECT,
+        offset_bytes: 0,
+        length_bytes: 0,
+    };
+    let first = driver.submit(request, Vec::new());
+    bucket.is_first_refused.store(true, Ordering::Release);
+    match block_on(driver.finish(first)) {
+        // The first refusal came while it waited.
+        Err(Failure::NoSpace) if bucket.made.load(Ordering::Acquire) == 2 => {
+            assert_eq!(commit(&driver), Ok(()));
+        }
+        // The first refusal came before, and the second while it waited.
+        ended => assert_eq!(ended, Ok(Vec::new()), "its trouble is older (BS3)"),
+    }
+    for chunk in 0..2 {
+        assert!(driver.read(OBJECT, chunk * CHUNK, CHUNK) == bytes);
+    }
 }
 
 #[test]
