@@ -157,9 +157,10 @@ impl TestMount {
         block_on(async {
             let ended = self.rt.timeout(Span::from_secs(30), mount.ended()).await;
             ended.expect("a file is still open");
-            mount.close().await;
             self.cache.sync().await.expect("everything can be written");
+            // Not later: `close` begins to write back, and a check means something only at rest.
             assert_eq!(self.cache.check(), Vec::<String>::new());
+            mount.close().await;
             self.cache.close().await.expect("everything is written");
         });
         mount.settle();
