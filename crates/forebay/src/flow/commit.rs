@@ -22,6 +22,10 @@ use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_store::{Durability, Failure, Io, IoKind, StoreError};
 use std::sync::Arc;
 
+/// A commit beside the writes begins only when this many times as long has passed as the last one
+/// took: on a device that writes nothing meanwhile, it costs a ninth of the rate at most.
+const REST: u64 = 8;
+
 impl Engine {
     /// Makes all finished writes of `object`, and its length, durable: by a commit of its own, or
     /// by one that it shares with others.
@@ -66,6 +70,23 @@ impl Engine {
                     return Committed::NoAnswer;
                 }
             }
+        }
+    }
+
+    /// Begins a commit beside the writes of an unstable store, once at least `pages` pages wait for
+    /// one, none is under way, and the last one was long enough ago. Does not wait for it.
+    pub(crate) fn commit_beside(&self, backing: &Backing, object: &Arc<ObjectState>, pages: u64) {
+        let is_enough = backing.uncommitted.load(Ordering::Relaxed) >= pages;
+        let is_time = || self.rt.now() >= *lock(&backing.next_commit_beside);
+        if !is_enough || object.commits.is_under_way() || !is_time() {
+            return;
+        }
+        if backing.changes_to_commit(object).is_none() {
+            return;
+        }
+        let number = object.commits.number_for(object.changes());
+        if let Joined::Begun = object.commits.join(number) {
+            self.begin_commit(backing, object);
         }
     }
 
@@ -153,8 +174,10 @@ impl Engine {
         let at_work = self.at_work(backing, Part::Request);
         let submitted = self.rt.now();
         let answered = answer(backing, request, ticket).await;
-        let took = self.rt.now().since(submitted);
+        let now = self.rt.now();
+        let took = now.since(submitted);
         backing.times.note(IoKind::Commit, took);
+        *lock(&backing.next_commit_beside) = now + took.saturating_mul(REST);
         drop(at_work);
         if let Err(error) = &answered {
             self.note_refusal(backing.number, IoKind::Commit, error.failure);

@@ -6,11 +6,11 @@
 use crate::engine::Engine;
 use crate::event::{Event, WritebackReason};
 use crate::flow::side_by_side::side_by_side;
+use crate::flow::turn_commits::WrittenTurn;
 use crate::flow::writeout::Selection;
 use crate::marks::Mark;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
-use crate::state::commit_line::Committed;
 use crate::state::dirty_index::Tag;
 use crate::state::flusher_requests::AfterRound;
 use crate::state::object::{ObjectState, QueuePlace};
@@ -32,9 +32,13 @@ const SLICE: Span = Span::from_millis(100);
 const REST_MS: Range<u64> = 1..100;
 /// Commits at the end of a pass that are under way at a time.
 const COMMITS: usize = 16;
+/// Commits of an unstable store that begin during a turn.
+const COMMITS_OF_A_TURN: u64 = 8;
+/// Units of the store that a commit beside the writes covers at least.
+const COMMIT_UNITS: u64 = 8;
 
 /// One piece of work.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Round {
     reason: WritebackReason,
     /// Pages that it may still write.
@@ -43,6 +47,8 @@ struct Round {
     dirty_since_ms: Option<u64>,
     /// The round is a pass that began then: it writes what was dirty then, and all of that.
     pass: Option<Stamp>,
+    /// The last turn of an unstable store, if its commit was not waited for yet.
+    owed: Option<WrittenTurn>,
 }
 
 /// Rounds since the last one that wrote something.
@@ -166,9 +172,9 @@ impl Engine {
                 && (backing.changes_to_commit(object).is_some()
                     || backing.has_writes(object.number, sequences.clone()))
         });
-        let commits = objects.iter().map(|object| async {
-            let of_pass = sequences.clone();
-            self.commit_in_background(backing, object, of_pass).await;
+        let commits = objects.into_iter().map(|object| async {
+            let turn = WrittenTurn::of(object, sequences.clone(), u64::MAX);
+            self.commit_turn(backing, turn).await;
             Ok::<(), std::convert::Infallible>(())
         });
         let Ok(()) = side_by_side(COMMITS, commits).await;
@@ -251,6 +257,7 @@ impl Engine {
         let round = Round {
             reason,
             pass: None,
+            owed: None,
             pages_left: match reason {
                 WritebackReason::Background => u64::MAX,
                 _ => self.pages_to_clean(backing).min(pages),
@@ -273,6 +280,7 @@ impl Engine {
             pages_left: u64::MAX,
             dirty_since_ms: Some(now_ms),
             pass: Some(Stamp::at(now_ms)),
+            owed: None,
         }
     }
 
@@ -292,6 +300,7 @@ impl Engine {
                 break;
             }
         }
+        self.commit_owed(backing, &mut round.owed).await;
         drop(at_work);
         self.record(&Event::WritebackWritten {
             bdi: backing.number,
@@ -362,12 +371,14 @@ impl Engine {
             pages_left: pages,
             dirty_since_ms: Some(self.now_ms()),
             pass: None,
+            owed: None,
         };
         while round.pages_left > 0 && !self.is_closing() {
             if self.write_objects(backing, &mut round).await == 0 {
                 break;
             }
         }
+        self.commit_owed(backing, &mut round.owed).await;
         pages - round.pages_left
     }
 
@@ -385,7 +396,7 @@ impl Engine {
         self: &Arc<Self>,
         backing: &Backing,
         object: &Arc<ObjectState>,
-        round: &Round,
+        round: &mut Round,
     ) -> (u64, Turn) {
         let Some(next_page) = self.begin_turn(backing, object) else {
             self.mark(Mark::FlushPutOff);
@@ -400,21 +411,13 @@ impl Engine {
         }
         let limit = self.turn_pages(backing, round.pages_left);
         let first_sequence = backing.next_sequence();
-        let (mut written, mut end) = self
-            .writeout(backing, object, dirty(next_page..u64::MAX, limit, round))
-            .await;
-        if end == u64::MAX && next_page > 0 && written < limit {
-            let rest = limit - written;
-            let (more, from) = self
-                .writeout(backing, object, dirty(0..next_page, rest, round))
-                .await;
-            written += more;
-            end = if from == next_page { u64::MAX } else { from };
-        }
-        lock(&object.queueing).next_page = if end == u64::MAX { 0 } else { end };
+        let turn = self.write_turn(backing, object, (next_page, limit), round);
+        let (written, next) = turn.await;
+        lock(&object.queueing).next_page = next;
         if backing.geometry.durability == Durability::Unstable {
-            let of_turn = first_sequence..backing.next_sequence();
-            self.commit_in_background(backing, object, of_turn).await;
+            let writes = first_sequence..backing.next_sequence();
+            let turn = WrittenTurn::of(object.clone(), writes, self.commit_step(backing));
+            self.turn_is_written(backing, &mut round.owed, turn).await;
         }
         let turn = match (has_work_left(backing, object), written >= limit) {
             (false, _) => Turn::Clean,
@@ -422,6 +425,47 @@ impl Engine {
             (true, false) => Turn::Blocked,
         };
         (written, turn)
+    }
+
+    /// Writes up to `limit` pages from `first_page` on, and round the end of the object. Returns
+    /// how many, and where the next turn starts.
+    async fn write_turn(
+        self: &Arc<Self>,
+        backing: &Backing,
+        object: &Arc<ObjectState>,
+        (first_page, limit): (u64, u64),
+        round: &Round,
+    ) -> (u64, u64) {
+        let step = self.commit_step(backing).min(limit);
+        let mut written = 0;
+        for pages in [first_page..u64::MAX, 0..first_page] {
+            let mut from = pages.start;
+            while from < pages.end {
+                if written >= limit {
+                    return (written, from);
+                }
+                let left = dirty(from..pages.end, step.min(limit - written), round);
+                let (count, next) = self.writeout(backing, object, left).await;
+                written += count;
+                from = next;
+                if backing.geometry.durability == Durability::Unstable {
+                    self.commit_beside(backing, object, step);
+                }
+            }
+        }
+        (written, 0)
+    }
+
+    /// How many written pages of an unstable store are worth a commit beside the writes. They
+    /// become free by commits, and a writer at the limit waits for as many as that. A commit cuts
+    /// the units in which the store keeps its bytes at both ends, so each one gets some whole ones.
+    fn commit_step(&self, backing: &Backing) -> u64 {
+        if backing.geometry.durability != Durability::Unstable {
+            return u64::MAX;
+        }
+        let units = COMMIT_UNITS * u64::from(backing.geometry.write_unit_pages);
+        let turn_pages = self.turn_pages(backing, u64::MAX);
+        turn_pages.div_ceil(COMMITS_OF_A_TURN).max(units)
     }
 
     /// How many pages a turn writes, if the round has `pages_left`.
@@ -447,34 +491,6 @@ impl Engine {
             dirty.retry_refused(&self.slab);
         }
         Some(queueing.next_page)
-    }
-
-    /// An unstable store's pages are freed by commits alone, so the flusher asks for commits once
-    /// the writes of a turn, whose numbers are `of_turn`, have ended. It does not wait for writes
-    /// that others began before or after the turn, nor for a silent store: no object may keep the
-    /// rest of the store from its turns.
-    async fn commit_in_background(
-        &self,
-        backing: &Backing,
-        object: &Arc<ObjectState>,
-        of_turn: Range<u64>,
-    ) {
-        let longest = self.settings.answer_timeout;
-        let deadline = self.rt.now() + longest;
-        loop {
-            let listener = object.written.listen();
-            if !backing.has_writes(object.number, of_turn.clone()) {
-                break;
-            }
-            if self.until(deadline, listener).await.is_none() {
-                self.overdue("a store's answer", longest);
-                self.put_off(object, backing);
-                return;
-            }
-        }
-        if self.commit(backing, object, longest).await == Committed::NoAnswer {
-            self.put_off(object, backing);
-        }
     }
 
     /// Takes objects that others have written off the lists, so that nobody looks at them again.

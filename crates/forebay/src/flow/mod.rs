@@ -16,7 +16,7 @@
 //! | `balloon` | a budget that changes |
 //! | `write` | finds or makes the page, copies, marks it dirty |
 //! | `pause` | a writer that dirties too fast pauses |
-//! | `flusher` | a store's writer |
+//! | `flusher`, `turn_commits` | a store's writer; the commits that its turns owe |
 //! | `writeout` | tagged pages into few large requests: the only writer of file pages |
 //! | `finish` | a request has ended |
 //! | `sync`, `commit` | writes a file and makes it durable |
@@ -56,6 +56,7 @@ mod swap;
 mod swapahead;
 pub(crate) mod sync;
 mod ticket;
+mod turn_commits;
 mod wait;
 mod write;
 mod writeout;

@@ -20,12 +20,12 @@ use crate::state::read_meter::ReadMeter;
 use crate::state::stamp::Stamp;
 use crate::state::times::RequestCounts;
 use crate::state::vectors::IoVectors;
-use forebay_base::Span;
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     lock,
 };
+use forebay_base::{Instant, Span};
 use forebay_law::bandwidth::Bandwidth;
 use forebay_law::drain::DrainLimit;
 use forebay_law::rate::DirtyRate;
@@ -163,6 +163,8 @@ pub(crate) struct Backing {
     pub(crate) writeback: AtomicU64,
     /// Pages of `writeback` that are written and wait for a commit.
     pub(crate) uncommitted: AtomicU64,
+    /// When a commit may begin beside the writes again.
+    pub(crate) next_commit_beside: Mutex<Instant>,
     pub(crate) dirtied: AtomicU64,
     pub(crate) written: AtomicU64,
     /// Pages whose last write failed: dirty, and kept.
@@ -234,6 +236,7 @@ impl Backing {
             reclaimable: AtomicU64::new(0),
             writeback: AtomicU64::new(0),
             uncommitted: AtomicU64::new(0),
+            next_commit_beside: Mutex::new(Instant::ZERO),
             dirtied: AtomicU64::new(0),
             written: AtomicU64::new(0),
             failed_pages: AtomicU64::new(0),

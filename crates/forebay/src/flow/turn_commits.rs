@@ -1,0 +1,91 @@
+//! The commits that a flusher's turns owe (docs/decisions/0073).
+//!
+//! Pages of an unstable store become free by commits alone. So commits begin beside its writes, and
+//! each turn is followed by one. While more is left to write, the flusher waits for that one turn
+//! later: the store has the writes of the next turn while it flushes.
+
+use crate::engine::Engine;
+use crate::state::backing::Backing;
+use crate::state::commit_line::Committed;
+use crate::state::object::ObjectState;
+use forebay_base::sync::{atomic::Ordering, lock};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A turn whose writes a commit has to follow. Its object is not forgotten meanwhile.
+#[derive(Debug)]
+pub(crate) struct WrittenTurn {
+    object: Arc<ObjectState>,
+    /// The numbers of its writes.
+    writes: Range<u64>,
+    /// This many pages that are written are worth a commit while the others are under way.
+    step_pages: u64,
+}
+
+impl WrittenTurn {
+    pub(crate) fn of(object: Arc<ObjectState>, writes: Range<u64>, step_pages: u64) -> WrittenTurn {
+        // An object with requests in flight is not forgotten.
+        object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        WrittenTurn {
+            object,
+            writes,
+            step_pages,
+        }
+    }
+}
+
+impl Drop for WrittenTurn {
+    fn drop(&mut self) {
+        let requests = &self.object.requests_in_flight;
+        requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Engine {
+    /// Waits for the commit of the turn before `turn`, and for that of `turn` itself if nothing is
+    /// left to write after it.
+    pub(crate) async fn turn_is_written(
+        &self,
+        backing: &Backing,
+        owed: &mut Option<WrittenTurn>,
+        turn: WrittenTurn,
+    ) {
+        let has_more = lock(&turn.object.dirty).dirty_pages() > 0;
+        if let Some(before) = owed.replace(turn) {
+            self.commit_turn(backing, before).await;
+        }
+        if !has_more {
+            self.commit_owed(backing, owed).await;
+        }
+    }
+
+    pub(crate) async fn commit_owed(&self, backing: &Backing, owed: &mut Option<WrittenTurn>) {
+        if let Some(turn) = owed.take() {
+            self.commit_turn(backing, turn).await;
+        }
+    }
+
+    /// Commits what a turn wrote, once its writes have ended. If there are many, commits begin
+    /// before. It does not wait for writes that others began before or after the turn, nor for a
+    /// silent store: no object may keep the rest of the store from its turns.
+    pub(crate) async fn commit_turn(&self, backing: &Backing, turn: WrittenTurn) {
+        let object = &turn.object;
+        let longest = self.settings.answer_timeout;
+        let deadline = self.rt.now() + longest;
+        loop {
+            let listener = object.written.listen();
+            if !backing.has_writes(object.number, turn.writes.clone()) {
+                break;
+            }
+            self.commit_beside(backing, object, turn.step_pages);
+            if self.until(deadline, listener).await.is_none() {
+                self.overdue("a store's answer", longest);
+                self.put_off(object, backing);
+                return;
+            }
+        }
+        if self.commit(backing, object, longest).await == Committed::NoAnswer {
+            self.put_off(object, backing);
+        }
+    }
+}
