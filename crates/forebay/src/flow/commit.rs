@@ -76,7 +76,12 @@ impl Engine {
     /// Begins a commit beside the writes of an unstable store, once at least `pages` pages wait for
     /// one, none is under way, and the last one was long enough ago. Does not wait for it.
     pub(crate) fn commit_beside(&self, backing: &Backing, object: &Arc<ObjectState>, pages: u64) {
-        let is_enough = backing.uncommitted.load(Ordering::Relaxed) >= pages;
+        let uncommitted = backing.uncommitted.load(Ordering::Relaxed);
+        let under_way = backing.writeback.load(Ordering::Relaxed);
+        let to_free = backing.reclaimable.load(Ordering::Relaxed) + under_way;
+        // What this commit does not cover needs a later one, which waits for it. That is worth
+        // while if there is much to do.
+        let is_enough = uncommitted >= pages && to_free >= pages.saturating_mul(3);
         let is_time = || self.rt.now() >= *lock(&backing.next_commit_beside);
         if !is_enough || object.commits.is_under_way() || !is_time() {
             return;

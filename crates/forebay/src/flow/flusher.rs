@@ -417,7 +417,8 @@ impl Engine {
         if backing.geometry.durability == Durability::Unstable {
             let writes = first_sequence..backing.next_sequence();
             let turn = WrittenTurn::of(object.clone(), writes, self.commit_step(backing));
-            self.turn_is_written(backing, &mut round.owed, turn).await;
+            self.turn_is_written(backing, &mut round.owed, turn, written >= limit)
+                .await;
         }
         let turn = match (has_work_left(backing, object), written >= limit) {
             (false, _) => Turn::Clean,

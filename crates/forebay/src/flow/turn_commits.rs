@@ -1,14 +1,14 @@
 //! The commits that a flusher's turns owe (docs/decisions/0073).
 //!
 //! Pages of an unstable store become free by commits alone. So commits begin beside its writes, and
-//! each turn is followed by one. While more is left to write, the flusher waits for that one turn
+//! each turn is followed by one. After a full turn the flusher waits for that one turn
 //! later: the store has the writes of the next turn while it flushes.
 
 use crate::engine::Engine;
 use crate::state::backing::Backing;
 use crate::state::commit_line::Committed;
 use crate::state::object::ObjectState;
-use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_base::sync::atomic::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -42,19 +42,20 @@ impl Drop for WrittenTurn {
 }
 
 impl Engine {
-    /// Waits for the commit of the turn before `turn`, and for that of `turn` itself if nothing is
-    /// left to write after it.
+    /// Waits for the commit of the turn before `turn`, and for that of `turn` itself unless the turn
+    /// `is_full`. A turn that is not has written all there was: under a small limit nothing more
+    /// comes before its pages are free.
     pub(crate) async fn turn_is_written(
         &self,
         backing: &Backing,
         owed: &mut Option<WrittenTurn>,
         turn: WrittenTurn,
+        is_full: bool,
     ) {
-        let has_more = lock(&turn.object.dirty).dirty_pages() > 0;
         if let Some(before) = owed.replace(turn) {
             self.commit_turn(backing, before).await;
         }
-        if !has_more {
+        if !is_full {
             self.commit_owed(backing, owed).await;
         }
     }
