@@ -12,6 +12,8 @@ import sys
 import time
 
 GROUP, PORT, SERVER = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+# What `elastic.sh hits` reads, bytes a second.
+READ_PER_S = 200 << 20
 HOG = """
 import mmap, os, sys, time
 open(sys.argv[1] + "/cgroup.procs", "w").write(str(os.getpid()))
@@ -105,27 +107,29 @@ def visits(length, mib, seconds, stay, every):
     )
 
 
-def share(before, after):
-    moved = {name: after[name] - before.get(name, 0) for name in ("read_hits_total", "read_misses_total")}
-    return moved["read_hits_total"] / max(1, sum(moved.values()))
+def share(before, after, seconds):
+    """The part of what was read at a fixed rate that did not come from the image."""
+    missed = (after["pgpgin_total"] - before["pgpgin_total"]) * 4096
+    return max(0, 1 - missed / (READ_PER_S * seconds))
 
 
 def hits(mib, seconds):
     rows, before = [], metrics()
     time.sleep(10)
-    usual, program = share(before, metrics()), hog(mib, seconds, 10)
+    usual, program = share(before, metrics(), 10), hog(mib, seconds, 10)
     program.wait()
     gone, before, back = time.monotonic(), metrics(), None
+    looked = gone
     while (passed := time.monotonic() - gone) < 75:
         time.sleep(1)
-        after = metrics()
-        part = share(before, after)
+        after, now = metrics(), time.monotonic()
+        part = share(before, after, now - looked)
         rows.append((passed, part, after["memory_target_bytes"]))
         if part >= 0.95 * usual:
             back = back or passed + 1
         else:
             back = None
-        before = after
+        before, looked = after, now
     print(f"  hits before {usual:.3f}; 95 % of them for good {back and round(back)} s after the program had gone")
     for passed, part, target in rows[::10]:
         print(f"  {passed:5.0f} s: hits {part:.3f}, {target / 2**20:.0f} MiB")
