@@ -7,7 +7,7 @@
 #
 # nbd    SIGTERM to a block server whose clients go on writing, until it has ended
 # mount  fusermount3 -u of a mount whose writers were killed just before, until everything is on the disk; and before
-#        that the time of a sync while they write
+#        that the time in which all their files are synced while they write
 set -uo pipefail
 unset CDPATH
 
@@ -70,6 +70,16 @@ sleep_a_while() {
   sleep "$((4 + RANDOM % 5)).$((RANDOM % 10))$((RANDOM % 10))"
 }
 
+# Syncs all files at once.
+sync_all() {
+  local file syncs=()
+  for file in "$@"; do
+    sync "$file" &
+    syncs+=($!)
+  done
+  wait "${syncs[@]}"
+}
+
 # How much the server reported as left when it was asked to end.
 left() {
   grep -m 1 'left to write' server.log | sed 's/^forebay: //'
@@ -101,7 +111,7 @@ mount_() {
     write_with --ioengine=psync --directory="$scratch/mnt" --overwrite=0 --fallocate=none
     sleep_a_while
     since=$(date +%s%N)
-    sync mnt/writer*
+    sync_all mnt/writer*
     synced=$(seconds_since "$since")
     sleep 2
     since=$(date +%s%N)
