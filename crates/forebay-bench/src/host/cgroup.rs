@@ -52,12 +52,12 @@ pub(crate) struct Group {
 impl Group {
     /// The value of `name` in the group's `memory.stat`.
     pub(crate) fn statistic(&self, name: &str) -> Option<u64> {
-        let text = fs::read_to_string(self.folder.join("memory.stat")).ok()?;
-        let value_of = |line: &str| {
-            let value = line.strip_prefix(name)?.strip_prefix(' ')?;
-            value.trim().parse().ok()
-        };
-        text.lines().find_map(value_of)
+        statistic_in(&self.statistics()?, name)
+    }
+
+    /// The text of the group's `memory.stat`.
+    fn statistics(&self) -> Option<String> {
+        fs::read_to_string(self.folder.join("memory.stat")).ok()
     }
 
     /// How much more the group's processes can take before its limit is reached; `None` without a
@@ -101,8 +101,10 @@ impl Group {
                 "file_writeback",
             ],
         };
+        // Read once: the kernel adds it up at each read.
+        let text = self.statistics().unwrap_or_default();
         let [inactive, active, dirty, writeback] =
-            names.map(|name| self.statistic(name).unwrap_or(0));
+            names.map(|name| statistic_in(&text, name).unwrap_or(0));
         (inactive + active).saturating_sub(dirty + writeback)
     }
 
@@ -110,6 +112,15 @@ impl Group {
         let text = fs::read_to_string(self.folder.join(file)).ok()?;
         text.trim().parse().ok()
     }
+}
+
+/// The value of `name` in the text of a `memory.stat`.
+fn statistic_in(text: &str, name: &str) -> Option<u64> {
+    let value_of = |line: &str| {
+        let value = line.strip_prefix(name)?.strip_prefix(' ')?;
+        value.trim().parse().ok()
+    };
+    text.lines().find_map(value_of)
 }
 
 /// The memory cgroups that this process is in, the innermost first.

@@ -27,7 +27,12 @@ impl Room {
     pub fn now() -> Option<Room> {
         // A process may be moved to another group at any time.
         let groups = own_groups().unwrap_or_default();
-        least(of_machine(), groups.iter().filter_map(of_group))
+        let machine = of_machine();
+        let most_bytes = machine.map_or(u64::MAX, |machine| machine.headroom_bytes);
+        let rooms = groups
+            .iter()
+            .filter_map(|group| of_group(group, most_bytes));
+        least(machine, rooms)
     }
 }
 
@@ -55,8 +60,14 @@ fn of_machine() -> Option<Room> {
     })
 }
 
-fn of_group(group: &Group) -> Option<Room> {
+/// The room of a group; `None` without a limit, and if it has more than `most_bytes` free, so that
+/// it is not the least. The kernel adds up the statistics of a group when they are read, which
+/// takes longer than all else of a look.
+fn of_group(group: &Group, most_bytes: u64) -> Option<Room> {
     let free_bytes = group.limit_bytes()?.saturating_sub(group.used_bytes()?);
+    if free_bytes >= most_bytes {
+        return None;
+    }
     Some(Room {
         headroom_bytes: free_bytes.saturating_add(group.clean_file_bytes()),
         free_bytes,
@@ -135,7 +146,7 @@ mod tests {
                 folder: folder.path().to_owned(),
                 version,
             };
-            assert_eq!(of_group(&group), None, "there are no files");
+            assert_eq!(of_group(&group, u64::MAX), None, "there are no files");
             let names = match version {
                 Version::One => ["memory.limit_in_bytes", "memory.usage_in_bytes"],
                 Version::Two => ["memory.max", "memory.current"],
@@ -152,16 +163,18 @@ mod tests {
                 }
             };
             write("memory.stat", statistics);
-            assert_eq!(of_group(&group), Some(room(445, 300, true)));
+            assert_eq!(of_group(&group, u64::MAX), Some(room(445, 300, true)));
+            assert_eq!(of_group(&group, 301), Some(room(445, 300, true)));
+            assert_eq!(of_group(&group, 300), None, "the machine has less");
             write("memory.high", "900\n");
             let high = match version {
                 Version::One => room(445, 300, true),
                 Version::Two => room(345, 200, true),
             };
-            assert_eq!(of_group(&group), Some(high));
+            assert_eq!(of_group(&group, u64::MAX), Some(high));
             write(names[0], "max\n");
             write("memory.high", "max\n");
-            assert_eq!(of_group(&group), None, "there is no limit");
+            assert_eq!(of_group(&group, u64::MAX), None, "there is no limit");
         }
     }
 }

@@ -34,11 +34,19 @@ pub struct MachineText {
     pub(super) marks_scale: Option<bool>,
     pub(super) swappiness: Option<Spanned<u64>>,
     pub(super) at_risk_ms: Option<Spanned<u64>>,
+    pub(super) elastic: Option<Spanned<ElasticText>>,
     pub(super) dirty: Option<DirtyText>,
     pub(super) nodes: Option<Vec<Spanned<NodeText>>>,
     pub(super) swap: Option<Spanned<SwapText>>,
     pub(super) devices: Option<Vec<Spanned<DeviceText>>>,
     pub(super) file_systems: Option<Vec<Spanned<FileSystemText>>>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ElasticText {
+    pub(super) floor: Size,
+    pub(super) group: Size,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -100,6 +108,8 @@ impl MachineText {
         self.marks_scale = self.marks_scale.or(base.marks_scale);
         self.swappiness = self.swappiness.take().or(number(base.swappiness));
         self.at_risk_ms = self.at_risk_ms.take().or(number(base.at_risk_ms));
+        let elastic = base.elastic.map(|it| placed(line, it));
+        self.elastic = self.elastic.take().or(elastic);
         self.dirty = self.dirty.take().or(base.dirty);
         self.nodes = self.nodes.take().or(base.nodes.map(|nodes| {
             let nodes = nodes.into_iter().map(|node| {

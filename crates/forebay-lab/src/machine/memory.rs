@@ -45,6 +45,15 @@ pub struct Memory {
     pub marks_scale: bool,
 }
 
+/// A cache whose budget gives way in a memory group that it shares with other programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElasticPlan {
+    /// The least budget.
+    pub floor_bytes: u64,
+    /// What the group may have at first.
+    pub group_bytes: u64,
+}
+
 /// An impossible zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ZoneProblem {

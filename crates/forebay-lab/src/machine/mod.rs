@@ -18,7 +18,7 @@ pub use costs::CostClass;
 pub(crate) use error::explained_in;
 pub use error::{MachineError, SourceLine};
 pub use form::{MachineText, Size};
-pub use memory::{Memory, Node, Zone};
+pub use memory::{ElasticPlan, Memory, Node, Zone};
 pub use ships::SHIPPED;
 pub use storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan};
 pub(crate) use storage::{NFS, TWO_PAGES_BYTES};
@@ -47,6 +47,8 @@ pub struct Machine {
     pub swappiness: u64,
     /// The limit on the age of bytes that are not durable.
     pub at_risk: Option<Span>,
+    /// The memory group that the cache shares, if its budget gives way.
+    pub elastic: Option<ElasticPlan>,
     /// Limits on dirty pages.
     pub dirty: DirtyKnobs,
     /// Nodes and zones.

@@ -6,7 +6,7 @@ use super::error::{MachineError, SourceLine, explained_in};
 use super::form::{
     DeviceText, DirtyText, FileSystemText, MachineText, NodeText, SwapText, ZoneText,
 };
-use super::memory::{Memory, Node, Zone};
+use super::memory::{ElasticPlan, Memory, Node, Zone};
 use super::ships::text_of;
 use super::storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan, TWO_PAGES_BYTES};
 use forebay::settings::{DirtyKnobs, Watermarks};
@@ -112,6 +112,10 @@ impl MachineText {
             let checked = checker.within("at_risk_ms", Some(given), 0, allowed);
             checked.map(Span::from_millis)
         });
+        let memory = self.memory(
+            checker.within("kernel_share_percent", share, 3, 0..=90)?,
+            checker,
+        )?;
         Ok(Machine {
             name: self.name.clone(),
             summary: self.summary.clone(),
@@ -121,13 +125,35 @@ impl MachineText {
             tick: Span::from_millis(tick_ms),
             swappiness: checker.within("swappiness", self.swappiness.as_ref(), 60, 0..=200)?,
             at_risk: at_risk.transpose()?,
+            elastic: self.elastic(&memory, checker)?,
             dirty: self.dirty.clone().unwrap_or_default().check(checker)?,
-            memory: self.memory(
-                checker.within("kernel_share_percent", share, 3, 0..=90)?,
-                checker,
-            )?,
+            memory,
             storage: self.storage(checker)?,
         })
+    }
+
+    fn elastic(
+        &self,
+        memory: &Memory,
+        checker: &Checker<'_>,
+    ) -> Result<Option<ElasticPlan>, MachineError> {
+        let Some(given) = &self.elastic else {
+            return Ok(None);
+        };
+        let (floor_bytes, group_bytes) = (given.get_ref().floor.0, given.get_ref().group.0);
+        let most = memory.bytes().min(group_bytes);
+        if floor_bytes <= most {
+            return Ok(Some(ElasticPlan {
+                floor_bytes,
+                group_bytes,
+            }));
+        }
+        let problem = format!(
+            "elastic has a floor of {floor_bytes} bytes; at most {most} are allowed, the memory \
+             and the group"
+        );
+        let place = SourceLine::of_offset(checker.text, given.span().start);
+        Err(wrong(place, problem))
     }
 
     fn memory(

@@ -6,6 +6,7 @@ use crate::outcome::{Column, Series};
 use crate::world::World;
 use forebay::statistics::{BackingStatistics, ZoneStatistics};
 use forebay::{Counter, Statistics};
+use forebay_base::units::page_of;
 use forebay_base::{Instant, PAGE_BYTES, Span};
 use std::collections::BTreeMap;
 
@@ -142,6 +143,10 @@ impl Sampler {
         self.pages(8, "active_file", sum(|zone| zone.active_file));
         self.pages(9, "inactive_anon", sum(|zone| zone.inactive_anon));
         self.pages(10, "active_anon", sum(|zone| zone.active_anon));
+        if let Some(elastic) = &seen.elastic {
+            self.pages(13, "memory_target", page_of(elastic.target_bytes));
+            self.pages(14, "headroom", page_of(elastic.headroom_bytes));
+        }
     }
 
     fn pauses(&mut self, pauses: PausesSinceLook) {

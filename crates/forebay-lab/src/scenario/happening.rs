@@ -1,8 +1,10 @@
 //! What happens to a machine while a scenario runs: events, checked.
 
 use super::check::{Checked, Checker};
-use super::script::{Change, Group, Happening};
-use super::text::{AnswerText, EventText, FaultText, PaceText, RateText, RequestsText, TuneText};
+use super::script::{Change, Group, Happening, MemoryChange};
+use super::text::{
+    AnswerText, EventText, FaultText, PaceText, RateText, RequestsText, SurroundingsText, TuneText,
+};
 use crate::device::DeviceSettings;
 use crate::machine::{DeviceKind, Size};
 use forebay::Changes;
@@ -37,11 +39,14 @@ impl Checker<'_> {
             let file_system = self.file_system(start, Some(name))?;
             changes.push(Change::Mend { file_system });
         }
+        if let Some(change) = &event.memory {
+            changes.push(self.surroundings(start, change)?);
+        }
         if let Some(knobs) = &event.tune {
             changes.push(self.tune(start, knobs)?);
         }
         let (Some(what), true) = (changes.pop(), changes.is_empty()) else {
-            let problem = "an event is one of kill, rate, pace, fault, mend and tune";
+            let problem = "an event is one of kill, rate, pace, fault, mend, memory and tune";
             return Err(self.source.wrong_field(start, "at_s", problem));
         };
         Ok(Happening { at, what })
@@ -90,6 +95,24 @@ impl Checker<'_> {
             file_system: self.file_system(start, Some(&text.file_system))?,
             fault: Fault::each(kind, action),
         })
+    }
+
+    fn surroundings(&self, start: usize, text: &SurroundingsText) -> Checked<Change> {
+        let refuse = |problem: &str| Err(self.source.wrong_field(start, "memory", problem));
+        if self.machine.elastic.is_none() {
+            return refuse("the machine has no elastic = { floor, group }: nobody looks");
+        }
+        if text.limit.is_none() && text.others.is_none() {
+            return refuse("memory has limit, others or both");
+        }
+        if text.over_s != 0.0 && text.others.is_none() {
+            return refuse("over_s is how long the others take for their memory");
+        }
+        Ok(Change::Memory(MemoryChange {
+            limit_bytes: text.limit.map(|size| size.0),
+            others_bytes: text.others.map(|size| size.0),
+            over: self.time(start, "over_s", text.over_s)?,
+        }))
     }
 
     fn tune(&self, start: usize, knobs: &TuneText) -> Checked<Change> {

@@ -54,6 +54,9 @@ const LEVELS: [&str; 13] = [
     "pause_max",
 ];
 
+/// The budget, and what was left in its group at the last look.
+const OF_AN_ELASTIC_CACHE: [&str; 2] = ["memory_target", "headroom"];
+
 const OF_A_ZONE: [&str; 5] = ["free", "dirty", "writeback", "inactive_file", "active_file"];
 
 const OF_A_STORE: [&str; 5] = [
@@ -70,6 +73,9 @@ const OF_A_DEVICE: [&str; 3] = ["device_rate", "await", "seeks"];
 pub(super) fn columns(scenario: &Scenario) -> Vec<String> {
     let machine = &scenario.machine;
     let mut columns: Vec<String> = LEVELS.map(Into::into).into();
+    if machine.elastic.is_some() {
+        columns.extend(OF_AN_ELASTIC_CACHE.map(Into::into));
+    }
     columns.extend(RATES.iter().map(|counter| counter.name().to_owned()));
     for (number, node) in machine.memory.nodes.iter().enumerate() {
         for zone in node.zones.iter().filter(|zone| zone.bytes > 0) {

@@ -13,6 +13,7 @@ mod process;
 mod progress;
 mod sampling;
 mod script;
+mod surroundings;
 mod text;
 
 pub use error::ScenarioError;

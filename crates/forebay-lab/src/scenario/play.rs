@@ -6,6 +6,7 @@ use super::process::{Actor, note_latency};
 use super::progress::Progress;
 use super::sampling::Sampling;
 use super::script::{Change, FilePlace};
+use super::surroundings::Surroundings;
 use crate::expect::RATE_OF_EACH;
 use crate::probe::mean_and_deviation;
 use crate::world::{Process, ProcessHandle, World, WorldError, WorldFile};
@@ -51,6 +52,8 @@ struct Stage {
     before: Vec<Vec<u64>>,
     began: Instant,
     looks: Arc<Sampling>,
+    /// The memory around the cache, if its budget gives way.
+    surroundings: Option<Arc<Surroundings>>,
 }
 
 /// Plays `script` to its end.
@@ -62,8 +65,14 @@ pub(super) async fn play(
     let files = open_shared(&world, &script).await?;
     let looks = Arc::new(Sampling::new(&world, &script, progress.clone()));
     drop(world.rt().spawn("looks", looks.clone().watch()));
+    let surroundings = Surroundings::of(&world);
+    if let Some(surroundings) = &surroundings {
+        let watch = surroundings.clone().watch(world.clone());
+        drop(world.rt().spawn("memory", watch));
+    }
     let mut stage = Stage {
         began: world.now(),
+        surroundings,
         looks,
         cast: script.groups.iter().map(|_| Vec::new()).collect(),
         dying: Vec::new(),
@@ -254,6 +263,11 @@ impl Stage {
                 self.world.set_fault(file_system, Some(fault.clone()))?;
             }
             Change::Mend { file_system } => self.world.set_fault(file_system, None)?,
+            Change::Memory(change) => {
+                let now = self.world.now();
+                let around = self.surroundings.iter();
+                around.for_each(|around| around.change(*change, now));
+            }
             Change::Tune(changes) => {
                 self.world.cache().retune(changes)?;
             }

@@ -300,3 +300,37 @@ fn events_and_keys_of_a_planted_culprit_are_refused_with_what_is_allowed() {
         );
     }
 }
+
+/// What the scenario of memory that gives way says once `before` is `after` in it.
+fn refusal_of_memory(before: &str, after: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let text = std::fs::read_to_string(folder.join("memory-gives-way.toml")).unwrap();
+    assert!(text.contains(before), "{before}");
+    let changed = text.replacen(before, after, 1);
+    Scenario::parse(&changed).unwrap_err().to_string()
+}
+
+#[test]
+fn memory_around_a_cache_is_checked() {
+    let elastic = "elastic = { floor = \"256M\", group = \"2G\" }\n";
+    let event = "memory = { others = \"1G\", over_s = 5 }";
+    let cases = [
+        (elastic, "", "nobody looks"),
+        (
+            "floor = \"256M\"",
+            "floor = \"1600M\"",
+            "at most 1610612736",
+        ),
+        ("group = \"2G\"", "group = \"128M\"", "at most 134217728"),
+        (event, "memory = {}", "limit, others or both"),
+        (
+            event,
+            "memory = { limit = \"1G\", over_s = 5 }",
+            "over_s is",
+        ),
+    ];
+    for (before, after, expected) in cases {
+        let found = refusal_of_memory(before, after);
+        assert!(found.contains(expected), "{after}: {found}");
+    }
+}

@@ -95,8 +95,20 @@ pub(super) enum Change {
     Fault { file_system: String, fault: Fault },
     /// They do no longer.
     Mend { file_system: String },
+    /// The memory group, or the other programs in it.
+    Memory(MemoryChange),
     /// Knobs of the engine are turned.
     Tune(Changes),
+}
+
+/// How the memory around an elastic cache changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MemoryChange {
+    /// What the group may have from now on.
+    pub(super) limit_bytes: Option<u64>,
+    /// What other programs have of it when `over` has passed.
+    pub(super) others_bytes: Option<u64>,
+    pub(super) over: Span,
 }
 
 impl Change {

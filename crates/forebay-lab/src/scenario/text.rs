@@ -131,6 +131,7 @@ pub(super) struct EventText {
     pub(super) pace: Option<PaceText>,
     pub(super) fault: Option<FaultText>,
     pub(super) mend: Option<String>,
+    pub(super) memory: Option<SurroundingsText>,
     pub(super) tune: Option<TuneText>,
 }
 
@@ -174,6 +175,16 @@ pub(super) enum RequestsText {
 pub(super) enum AnswerText {
     Error,
     Nothing,
+}
+
+/// The memory around an elastic cache.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SurroundingsText {
+    pub(super) limit: Option<Size>,
+    pub(super) others: Option<Size>,
+    #[serde(default)]
+    pub(super) over_s: f64,
 }
 
 /// Knobs that are turned.

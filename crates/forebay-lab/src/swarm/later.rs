@@ -10,7 +10,11 @@ use forebay_base::Prng;
 /// again.
 pub(super) const SINCE_SEED: u64 = 1_000_000;
 
-/// Whether `seed` is one of them.
+/// The first seeds that have worlds of elastic memory and of the age of bytes. Those below had none
+/// when they found what is kept of them.
+pub(super) const LIMITS_SINCE_SEED: u64 = 2_000_000;
+
+/// Whether `seed` is one of the later ones.
 pub(super) fn is_later(seed: u64) -> bool {
     seed >= SINCE_SEED
 }

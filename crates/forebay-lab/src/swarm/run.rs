@@ -5,7 +5,7 @@ use super::budgets::change_memory;
 use super::client::{Client, PAGE, read_only};
 use super::crowd::start_crowd;
 use super::ledger::Ledger;
-use super::loops::{judge_loops, judge_promises};
+use super::loops::{judge_ages, judge_elastic, judge_loops, judge_promises};
 use super::plan::{Part, Plan, Reduction};
 use super::pressure::judge_pressure;
 use super::reopen::judge_images;
@@ -100,6 +100,8 @@ fn judge_worlds(seed: u64) -> Option<Violation> {
         .or_else(|| judge_loops(seed))
         .or_else(|| judge_promises(seed))
         .or_else(|| judge_pressure(seed))
+        .or_else(|| judge_ages(seed))
+        .or_else(|| judge_elastic(seed))
 }
 
 /// Plays only the worlds that `seed` has in addition to its run. In a search for their findings the

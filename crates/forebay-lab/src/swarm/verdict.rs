@@ -39,6 +39,8 @@ pub enum Oracle {
     /// A store with a promise in seconds of which more is dirty than it writes in that time, or
     /// much less, or whose writers hang.
     Drain,
+    /// A budget that leaves other programs without memory, swings, or does not come back.
+    Elastic,
     /// A kswapd that sleeps where it should not, a flag or mark that is left, or a reclaimer that
     /// is not woken by what it waits for.
     Reclaim,

@@ -11,7 +11,7 @@ use crate::probe::Watcher;
 use crate::run::RunError;
 use forebay::policy::DirtyThrottle;
 use forebay::policy::{CongestionSignal, PastFileSystem, ReclaimWrites};
-use forebay::settings::{BackingSettings, PageMemory};
+use forebay::settings::{BackingSettings, Elastic, PageMemory};
 use forebay::{Cache, Parts, Policy, Settings};
 use forebay_base::Span;
 use forebay_base::sync::Mutex;
@@ -213,6 +213,9 @@ fn settings(machine: &Machine, policy: Policy, page_memory: PageMemory) -> Setti
         dirty: machine.dirty,
         swappiness: machine.swappiness,
         at_risk: machine.at_risk,
+        elastic: machine.elastic.map(|plan| Elastic {
+            floor_bytes: plan.floor_bytes,
+        }),
         tick: machine.tick,
         answer_timeout: ANSWER_TIMEOUT,
         held_timeout: ANSWER_TIMEOUT,

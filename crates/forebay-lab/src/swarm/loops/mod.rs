@@ -7,8 +7,10 @@
 //! a wrong oracle can be told from a wrong engine (docs/decisions/0043).
 
 mod age;
+mod aged;
 mod backoff;
 mod drain;
+mod elastic;
 mod estimate;
 mod limit;
 mod load;
@@ -20,6 +22,8 @@ mod stage;
 mod watch;
 mod work;
 
+pub(super) use aged::judge_ages;
+pub(super) use elastic::judge_elastic;
 pub(super) use promised::judge_promises;
 pub use soak::{Comparison, Figure, FigureKind, LoadRun, Scene, run_load};
 pub(super) use stage::judge_loops;

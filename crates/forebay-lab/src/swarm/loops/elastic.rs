@@ -1,0 +1,237 @@
+//! A world of elastic memory: a cache in a group in which another program takes memory and gives it
+//! back, once or again and again (docs/decisions/0074).
+
+use super::super::client::PAGE;
+use super::super::later::LIMITS_SINCE_SEED;
+use super::super::machine::{machine_of, open_cache};
+use super::super::nowhere::Nowhere;
+use super::super::verdict::{Oracle, Violation};
+use forebay::elastic::{MemorySeen, Scarce};
+use forebay::settings::{Elastic, PageMemory};
+use forebay::{Cache, Settings};
+use forebay_base::sync::atomic::{AtomicBool, Ordering};
+use forebay_base::{Instant, Prng, Span};
+use forebay_rt::{Rt, Task};
+use forebay_store::{ObjectId, Rate, RateStore};
+use std::sync::Arc;
+
+/// One seed in this many has such a world.
+const EVERY: u64 = 8;
+const TURN: u64 = 3;
+const MIB: u64 = 1 << 20;
+const CEILING_BYTES: u64 = 256 * MIB;
+const FLOOR_BYTES: u64 = 32 * MIB;
+/// What is left to others, by the page of the law.
+const MARGIN_BYTES: u64 = 64 * MIB;
+/// How long the program comes and goes, and how long it stays away at the end: the longest hold of
+/// the law, the time to rise, and one visit.
+const VISITS: Span = Span::from_secs(600);
+const LENGTH: Span = Span::from_secs(1_300);
+/// Memory has to be there after this time, and the time in which dirty pages are written.
+const SOON: Span = Span::from_secs(1);
+/// Changes of direction while the program comes and goes.
+const MOST_TURNS: usize = 3;
+const PAGES_PER_S: u64 = 50_000;
+
+/// All that a seed decides.
+#[derive(Clone, Debug)]
+struct Load {
+    group_bytes: u64,
+    /// The program takes this much in `takes`, stays, and comes again after `every`.
+    hog_bytes: u64,
+    takes: Span,
+    stays: Span,
+    every: Span,
+    /// Bytes a second of a writer beside the reader.
+    writes_per_s: u64,
+}
+
+impl Load {
+    fn draw(chance: &mut Prng) -> Load {
+        let stays_s = 5 + chance.below(60);
+        Load {
+            group_bytes: CEILING_BYTES + (2 + chance.below(2)) * MARGIN_BYTES,
+            hog_bytes: (128 + chance.below(128)) * MIB,
+            takes: Span::from_millis(500 + chance.below(5_000)),
+            stays: Span::from_secs(stays_s),
+            every: Span::from_secs(stays_s + [40, 60, 100, 300][chance.below(4) as usize]),
+            writes_per_s: [0, 10 * MIB][chance.below(2) as usize],
+        }
+    }
+
+    /// What the program has.
+    fn hog_at(&self, passed: Span) -> u64 {
+        let into_ms = passed.as_millis() % self.every.as_millis();
+        if passed >= VISITS || into_ms >= self.stays.as_millis() {
+            return 0;
+        }
+        let takes_ms = self.takes.as_millis();
+        self.hog_bytes * into_ms.min(takes_ms) / takes_ms
+    }
+}
+
+/// What the oracle of elastic memory finds, if it is the turn of this seed.
+pub(in super::super) fn judge_elastic(seed: u64) -> Option<Violation> {
+    if seed < LIMITS_SINCE_SEED || seed % EVERY != TURN {
+        return None;
+    }
+    let load = Load::draw(&mut Prng::from_seed(seed).child("elastic"));
+    let machine = machine_of(seed);
+    let what = machine.run(play(machine.rt(), &load))?;
+    Some(Violation {
+        oracle: Oracle::Elastic,
+        what: format!("{what} ({load:?})"),
+    })
+}
+
+async fn play(rt: Rt, load: &Load) -> Option<String> {
+    let settings = Settings {
+        memory_bytes: CEILING_BYTES,
+        elastic: Some(Elastic {
+            floor_bytes: FLOOR_BYTES,
+        }),
+        page_memory: PageMemory::Phantom,
+        ..Settings::default()
+    };
+    let cache = open_cache(&rt, settings, None);
+    let stop = Arc::new(AtomicBool::new(false));
+    let users = start(&rt, &cache, load, &stop);
+    let found = watch(&rt, &cache, load).await;
+    stop.store(true, Ordering::Relaxed);
+    for user in users {
+        user.join().await;
+    }
+    found
+}
+
+/// A reader that fills the cache, and a writer.
+fn start(rt: &Rt, cache: &Cache, load: &Load, stop: &Arc<AtomicBool>) -> Vec<Task> {
+    let rate = Rate::bytes(PAGES_PER_S * PAGE);
+    let medium = RateStore::new(rt.clone(), Arc::new(Nowhere::default()), rate);
+    let store = cache.attach(Arc::new(medium));
+    let store = store.expect("a new cache takes a store");
+    let open = |object| {
+        let file = cache.open(&store, ObjectId(object), CEILING_BYTES);
+        file.expect("a new object opens")
+    };
+    let (read, written) = (open(1), open(2));
+    let (clock, stopped, writes_per_s) = (rt.clone(), stop.clone(), load.writes_per_s);
+    let reader = rt.spawn("reader", async move {
+        let mut bytes = vec![0; 4 * MIB as usize];
+        let mut at = 0;
+        while !stopped.load(Ordering::Relaxed) {
+            let done = read.read_at(&mut bytes, at).await;
+            done.expect("the store answers");
+            at = (at + bytes.len() as u64) % CEILING_BYTES;
+            clock.sleep(Span::from_secs(1)).await;
+        }
+    });
+    let (clock, stopped) = (rt.clone(), stop.clone());
+    let writer = rt.spawn("writer", async move {
+        let bytes = vec![0; (writes_per_s / 2) as usize];
+        let mut at = 0;
+        while !stopped.load(Ordering::Relaxed) {
+            if !bytes.is_empty() {
+                let done = written.write_at(&bytes, at).await;
+                done.expect("the store answers");
+                at = (at + bytes.len() as u64) % (CEILING_BYTES / 4);
+            }
+            clock.sleep(Span::from_millis(500)).await;
+        }
+    });
+    vec![reader, writer]
+}
+
+/// What is judged, from look to look.
+#[derive(Default)]
+struct Judge {
+    /// Since when less than half of a margin is left.
+    short_since: Option<Instant>,
+    /// The last direction of the budget, and how often it changed.
+    fell: Option<bool>,
+    turns: usize,
+}
+
+async fn watch(rt: &Rt, cache: &Cache, load: &Load) -> Option<String> {
+    let began = rt.now();
+    let mut judge = Judge::default();
+    let mut target_bytes = CEILING_BYTES;
+    while rt.now().since(began) < LENGTH {
+        let passed = rt.now().since(began);
+        let seen = cache.statistics();
+        let used = (seen.frames - seen.free()) * PAGE;
+        let left_bytes = load.group_bytes.saturating_sub(load.hog_at(passed) + used);
+        let look = cache.memory_seen(&MemorySeen {
+            headroom_bytes: left_bytes,
+            free_bytes: left_bytes,
+            is_pressed: false,
+            scarce: Scarce::Group,
+        });
+        let look = look.expect("the budget is elastic");
+        let budget = cache.statistics().elastic;
+        let now_bytes = budget.expect("the budget is elastic").target_bytes;
+        let dirty = Span::from_micros(seen.dirty() * 1_000_000 / PAGES_PER_S);
+        let found = judge
+            .budget(passed, (target_bytes, now_bytes))
+            .or_else(|| judge.room(rt.now(), left_bytes, (now_bytes, dirty)));
+        if let Some(what) = found {
+            return Some(format!("at {} ms {what}", passed.as_millis()));
+        }
+        target_bytes = now_bytes;
+        rt.sleep(look.next_look).await;
+    }
+    let least = CEILING_BYTES / 100 * 95;
+    (target_bytes < least).then(|| {
+        format!("the cache has {target_bytes} bytes and not {least} long after the last visit")
+    })
+}
+
+impl Judge {
+    /// The budget: its bounds, and how often it turns.
+    fn budget(&mut self, passed: Span, (from, to): (u64, u64)) -> Option<String> {
+        if to > CEILING_BYTES + MIB || to + MIB < FLOOR_BYTES {
+            return Some(format!(
+                "the budget is {to} bytes; {FLOOR_BYTES} to {CEILING_BYTES} may be"
+            ));
+        }
+        // Objects make small changes too.
+        if from.abs_diff(to) < MIB {
+            return None;
+        }
+        let falls = to < from;
+        if self.fell.is_some_and(|fell| fell != falls) {
+            self.turns += 1;
+        }
+        self.fell = Some(falls);
+        let is_swinging = passed < VISITS && self.turns > MOST_TURNS;
+        is_swinging.then(|| format!("the budget has turned {} times", self.turns))
+    }
+
+    /// What is left to others.
+    fn room(&mut self, now: Instant, left: u64, (budget, dirty): (u64, Span)) -> Option<String> {
+        if left >= MARGIN_BYTES / 2 || budget <= FLOOR_BYTES + MIB {
+            self.short_since = None;
+            return None;
+        }
+        let since = *self.short_since.get_or_insert(now);
+        let short = now.since(since);
+        (short > SOON + dirty).then(|| {
+            format!("{left} bytes are left for {short} and the budget is {budget}; {SOON} may be")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EVERY, LIMITS_SINCE_SEED, TURN, judge_elastic};
+
+    #[test]
+    fn memory_is_given_back_and_comes_back() {
+        for number in 0..2 {
+            assert_eq!(
+                judge_elastic(LIMITS_SINCE_SEED + number * EVERY + TURN),
+                None
+            );
+        }
+    }
+}
