@@ -42,7 +42,7 @@ impl Drop for WrittenTurn {
 }
 
 impl Engine {
-    /// Waits for the commit of the turn before `turn`, and for that of `turn` itself unless the turn
+    /// Waits for the commit of the turn before `turn`, and for that of `turn` itself unless that
     /// `is_full`. A turn that is not has written all there was: under a small limit nothing more
     /// comes before its pages are free.
     pub(crate) async fn turn_is_written(
