@@ -112,6 +112,7 @@ impl MachineText {
             let checked = checker.within("at_risk_ms", Some(given), 0, allowed);
             checked.map(Span::from_millis)
         });
+        let costs = *given("costs", self.costs.as_ref())?;
         let memory = self.memory(
             checker.within("kernel_share_percent", share, 3, 0..=90)?,
             checker,
@@ -120,7 +121,7 @@ impl MachineText {
             name: self.name.clone(),
             summary: self.summary.clone(),
             processors: checker.within("processors", Some(processors), 1, 1..=1024)? as usize,
-            costs: *given("costs", self.costs.as_ref())?,
+            costs,
             costs_percent: 100,
             tick: Span::from_millis(tick_ms),
             swappiness: checker.within("swappiness", self.swappiness.as_ref(), 60, 0..=200)?,
