@@ -411,12 +411,13 @@ impl Engine {
         }
         let limit = self.turn_pages(backing, round.pages_left);
         let first_sequence = backing.next_sequence();
-        let turn = self.write_turn(backing, object, (next_page, limit), round);
+        let step_pages = self.commit_step(backing);
+        let turn = self.write_turn(backing, object, (next_page, limit, step_pages), round);
         let (written, next) = turn.await;
         lock(&object.queueing).next_page = next;
         if backing.geometry.durability == Durability::Unstable {
             let writes = first_sequence..backing.next_sequence();
-            let turn = WrittenTurn::of(object.clone(), writes, self.commit_step(backing));
+            let turn = WrittenTurn::of(object.clone(), writes, step_pages);
             self.turn_is_written(backing, &mut round.owed, turn, written >= limit)
                 .await;
         }
@@ -428,16 +429,17 @@ impl Engine {
         (written, turn)
     }
 
-    /// Writes up to `limit` pages from `first_page` on, and round the end of the object. Returns
-    /// how many, and where the next turn starts.
+    /// Writes up to `limit` pages from `first_page` on, and round the end of the object. Looks
+    /// whether a commit is worth while after each `step_pages`. Returns how many pages it wrote,
+    /// and where the next turn starts.
     async fn write_turn(
         self: &Arc<Self>,
         backing: &Backing,
         object: &Arc<ObjectState>,
-        (first_page, limit): (u64, u64),
+        (first_page, limit, step_pages): (u64, u64, u64),
         round: &Round,
     ) -> (u64, u64) {
-        let step = self.commit_step(backing).min(limit);
+        let step = step_pages.min(limit);
         let mut written = 0;
         for pages in [first_page..u64::MAX, 0..first_page] {
             let mut from = pages.start;
