@@ -110,33 +110,41 @@ impl CallKind {
     }
 }
 
-/// The record of a call has at most this many causes: those for which it waited longest.
+/// The record of a call names at most this many causes: those for which it waited longest.
 const CAUSES_KEPT: usize = 6;
 
-/// How long a call waited for each cause, the longest first.
+/// How long a call waited for each cause, the longest first. A call that waited for more causes than
+/// the record has room for has the sum of the others as [`CauseTimes::rest`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CauseTimes([Option<(Cause, u32)>; CAUSES_KEPT]);
+pub struct CauseTimes {
+    longest: [Option<(Cause, u32)>; CAUSES_KEPT],
+    rest_us: u32,
+}
 
 impl CauseTimes {
-    /// The longest of the times that `us` gives.
+    /// The longest of the times that `us` gives, and the sum of the others.
     pub(crate) fn of(us: impl Fn(Cause) -> u64) -> CauseTimes {
-        let mut times = CauseTimes::default();
-        for cause in Cause::ALL {
-            let us = u32::try_from(us(cause)).unwrap_or(u32::MAX);
-            let is_shorter = |known: &Option<(Cause, u32)>| known.is_none_or(|(_, it)| it < us);
-            let Some(at) = times.0.iter().position(is_shorter).filter(|_| us > 0) else {
-                continue;
-            };
-            times.0[at..].rotate_right(1);
-            times.0[at] = Some((cause, us));
+        let mut times = Cause::ALL.map(|cause| (cause, us(cause)));
+        // Of equal times the first stays first.
+        times.sort_by_key(|&(_, us)| std::cmp::Reverse(us));
+        let (longest, others) = times.split_at(CAUSES_KEPT);
+        let bounded = |us: u64| u32::try_from(us).unwrap_or(u32::MAX);
+        let kept = |at: usize| Some(longest[at]).filter(|&(_, us)| us > 0);
+        CauseTimes {
+            longest: std::array::from_fn(|at| kept(at).map(|(cause, us)| (cause, bounded(us)))),
+            rest_us: bounded(others.iter().map(|&(_, us)| us).sum()),
         }
-        times
     }
 
     /// Each cause and how long it was waited for.
     pub fn iter(&self) -> impl Iterator<Item = (Cause, Span)> + '_ {
-        let known = self.0.iter().flatten();
+        let known = self.longest.iter().flatten();
         known.map(|&(cause, us)| (cause, Span::from_micros(u64::from(us))))
+    }
+
+    /// How long the call waited for causes that [`CauseTimes::iter`] leaves out.
+    pub fn rest(&self) -> Span {
+        Span::from_micros(u64::from(self.rest_us))
     }
 }
 
@@ -471,5 +479,30 @@ impl EventSink for EventRing {
         if self.capacity > 0 {
             events.push_back((at, *event));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_with_many_causes_names_the_longest_and_sums_up_the_others() {
+        let us = |cause: Cause| match cause as u64 {
+            number if number < 8 => 100 + number,
+            _ => 0,
+        };
+        let times = CauseTimes::of(us);
+        let kept: Vec<u64> = times.iter().map(|(_, span)| span.as_micros()).collect();
+        assert_eq!(kept, [107, 106, 105, 104, 103, 102]);
+        assert_eq!(times.rest(), Span::from_micros(100 + 101));
+    }
+
+    #[test]
+    fn a_call_with_few_causes_has_no_rest() {
+        let times = CauseTimes::of(|cause| u64::from(cause == Cause::StoreRead) * 7);
+        let kept: Vec<(Cause, Span)> = times.iter().collect();
+        assert_eq!(kept, [(Cause::StoreRead, Span::from_micros(7))]);
+        assert_eq!(times.rest(), Span::ZERO);
     }
 }

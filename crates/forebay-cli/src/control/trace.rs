@@ -3,7 +3,7 @@
 //! requests that failed.
 
 use super::incidents::IncidentWords;
-use super::waits::{CallWords, PauseWords, Stalls};
+use super::waits::{CallWords, OTHER_CAUSES, PauseWords, Stalls};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -81,7 +81,11 @@ fn process_of_store(number: usize) -> usize {
 }
 
 fn wait(call: &CallWords, process: usize, thread: usize) -> Value {
-    let longest = call.causes.iter().max_by_key(|(_, us)| **us);
+    let named = call
+        .causes
+        .iter()
+        .filter(|(cause, _)| *cause != OTHER_CAUSES);
+    let longest = named.max_by_key(|(_, us)| **us);
     let cause = longest.map_or("no cause", |(cause, _)| cause);
     json!({
         "ph": "X",

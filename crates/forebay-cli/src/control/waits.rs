@@ -172,11 +172,16 @@ pub(crate) struct PauseWords {
     pub(crate) heaviest_other: Option<String>,
 }
 
+/// The waits for causes that the record of a call has no room to name.
+pub(crate) const OTHER_CAUSES: &str = "other causes";
+
 impl CallWords {
     /// `name_of` gives the name of a caller.
     pub(crate) fn of(call: &WaitedCall, name_of: &dyn Fn(CallerKey) -> Caller) -> CallWords {
-        let causes = call.causes.iter();
-        let causes = causes.map(|(cause, us)| (cause.name().into(), us.as_micros()));
+        let rest = (OTHER_CAUSES, call.causes.rest());
+        let named = call.causes.iter().map(|(cause, us)| (cause.name(), us));
+        let causes = named.chain(Some(rest).filter(|&(_, us)| us > Span::ZERO));
+        let causes = causes.map(|(cause, us)| (cause.into(), us.as_micros()));
         CallWords {
             began_us: call.began.as_nanos() / 1_000,
             took_us: call.took.as_micros(),

@@ -38,7 +38,8 @@ pub(super) fn judge_causes(call: &WaitedCall, decides: bool, verdict: &Verdict) 
 impl ReportedWaits {
     /// Notes a call that has ended. Its waits must not be longer than the call.
     pub(super) fn note(&self, call: &WaitedCall, verdict: &Verdict) {
-        let us: u64 = call.causes.iter().map(|(_, span)| span.as_micros()).sum();
+        let named: u64 = call.causes.iter().map(|(_, span)| span.as_micros()).sum();
+        let us = named + call.causes.rest().as_micros();
         if us > call.took.as_micros() {
             let what = format!("a call reports waits of {us} us in {call:?}");
             verdict.broken(Oracle::Waits, what);
