@@ -2,7 +2,7 @@
 //! promised of it, and which reads and guards look at it now. It calls no code of the engine.
 
 use super::pattern;
-use super::witness::{Change, NewLength, Witness, WrongByte};
+use super::witness::{Change, NewLength, PIECE, Witness, WrongByte};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -266,16 +266,36 @@ impl Ledger {
     }
 
     /// What in `image`, the bytes of the range after a crash, breaks a promise.
+    ///
+    /// What a look that begins now may see keeps every promise: each byte was there when a sync
+    /// began, or is of a change since. So only other bytes are put before the promises.
     pub(super) fn judge_image(&self, image: &[u8]) -> Result<(), WrongByte> {
-        let start = self.start();
-        self.durable.judge(start, image)?;
+        let now = self.as_of_now();
+        let places = (self.start()..).step_by(PIECE);
+        places
+            .zip(image.chunks(PIECE))
+            .filter(|&(place, piece)| now.judge(place, piece).is_err())
+            .try_for_each(|(place, piece)| self.judge_promises(place, piece))
+    }
+
+    /// What a look at the whole may see that begins now.
+    fn as_of_now(&self) -> Witness {
+        let mut witness = Witness::new(self.start(), self.bytes.clone(), self.len());
+        self.open.values().for_each(|&change| witness.note(change));
+        witness
+    }
+
+    /// What in `piece`, which lies at `place`, breaks a promise.
+    fn judge_promises(&self, place: u64, piece: &[u8]) -> Result<(), WrongByte> {
+        self.durable.judge(place, piece)?;
+        let end = place + piece.len() as u64;
         for (range, witness) in &self.promises {
-            let first = range.start.saturating_sub(start).min(image.len() as u64);
-            let last = range
-                .end
-                .saturating_sub(start)
-                .clamp(first, image.len() as u64);
-            witness.judge(start + first, &image[first as usize..last as usize])?;
+            let first = range.start.clamp(place, end);
+            let last = range.end.clamp(first, end);
+            witness.judge(
+                first,
+                &piece[(first - place) as usize..(last - place) as usize],
+            )?;
         }
         Ok(())
     }

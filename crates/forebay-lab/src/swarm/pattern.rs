@@ -22,6 +22,22 @@ pub(super) fn byte_of_version(version: u64, offset_bytes: u64) -> u8 {
     word(version, offset_bytes / WORD)[(offset_bytes % WORD) as usize]
 }
 
+/// Whether `bytes`, which lie from `offset_bytes` on, are those of `version`.
+pub(super) fn is_of_version(version: u64, offset_bytes: u64, bytes: &[u8]) -> bool {
+    let first = offset_bytes.next_multiple_of(WORD);
+    let (head, rest) = bytes.split_at(bytes.len().min((first - offset_bytes) as usize));
+    let (whole, tail) = rest.as_chunks::<{ WORD as usize }>();
+    let mut numbered = (first / WORD..).zip(whole);
+    let past = first + whole.len() as u64 * WORD;
+    let is_part = |place: u64, part: &[u8]| {
+        let mut seen = (place..).zip(part);
+        seen.all(|(place, &byte)| byte == byte_of_version(version, place))
+    };
+    numbered.all(|(number, found)| *found == word(version, number))
+        && is_part(offset_bytes, head)
+        && is_part(past, tail)
+}
+
 /// Fills `bytes`, which lie from `offset_bytes` on, with those of `version`.
 pub(super) fn fill(version: u64, offset_bytes: u64, bytes: &mut [u8]) {
     let mut at = 0;
@@ -55,6 +71,16 @@ mod tests {
                 whole[start as usize..][..50]
             );
             assert_eq!(byte_of_version(7, start), whole[start as usize]);
+            let mut piece = whole[start as usize..][..40].to_vec();
+            assert!(is_of_version(7, start, &piece));
+            assert!(!is_of_version(8, start, &piece));
+            for at in [0, 20, 39] {
+                piece[at] ^= 1;
+                assert!(!is_of_version(7, start, &piece), "byte {at} is another one");
+                piece[at] ^= 1;
+            }
+            let part = &piece[..start as usize % 9];
+            assert!(is_of_version(7, start, part), "a part of a word");
         }
     }
 

@@ -5,7 +5,7 @@
 //! (the moment is the start of the last sync that returned). Each byte has to be the one of that
 //! moment, or one from a change that was under way then or began later.
 
-use super::pattern::byte_of_version;
+use super::pattern::{byte_of_version, is_of_version};
 use std::sync::Arc;
 
 /// One change of a range: all its bytes become those of one version.
@@ -34,6 +34,9 @@ impl Change {
         (self.start..self.end).contains(&place)
     }
 }
+
+/// Bytes are compared in pieces of this many, as most are what they were.
+pub(super) const PIECE: usize = 4096;
 
 /// A byte that nothing explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,35 +98,63 @@ impl Witness {
             .unwrap_or(0)
     }
 
-    /// Whether `byte` may be seen at `place`.
-    pub(super) fn allows(&self, place: u64, byte: u8) -> bool {
+    /// Whether `byte` may be seen at `place`, near which these changes were made.
+    fn allows(&self, near: &[Change], place: u64, byte: u8) -> bool {
         let explains = |change: &Change| {
             change.covers(place) && byte_of_version(change.version, place) == byte
         };
-        self.base(place) == byte || self.changes.iter().rev().any(explains)
+        self.base(place) == byte || near.iter().rev().any(explains)
     }
 
     /// The first of `found`, which lie from `offset_bytes` on, that nothing explains.
     pub(super) fn judge(&self, offset_bytes: u64, found: &[u8]) -> Result<(), WrongByte> {
-        // Most bytes are as they were.
-        const PIECE: usize = 4096;
-        let pieces = (offset_bytes..).step_by(PIECE).zip(found.chunks(PIECE));
-        let mut judged = pieces.map(|(offset, piece)| self.judge_piece(offset, piece));
-        judged.find(Result::is_err).unwrap_or(Ok(()))
+        let mut pieces = (offset_bytes..).step_by(PIECE).zip(found.chunks(PIECE));
+        pieces.try_for_each(|(offset, piece)| self.judge_piece(offset, piece))
+    }
+
+    /// Whether `found` is what was at `offset_bytes` in the beginning: zeros past the end.
+    fn is_unchanged(&self, offset_bytes: u64, found: &[u8]) -> bool {
+        let Some(at) = offset_bytes.checked_sub(self.start) else {
+            return false;
+        };
+        let known = self.bytes.get(at as usize..).unwrap_or(&[]);
+        let (within, past) = found.split_at(found.len().min(known.len()));
+        known.starts_with(within) && past.iter().all(|&byte| byte == 0)
     }
 
     fn judge_piece(&self, offset_bytes: u64, found: &[u8]) -> Result<(), WrongByte> {
-        let is_simple = offset_bytes >= self.start
-            && self
-                .bytes
-                .get((offset_bytes - self.start) as usize..)
-                .and_then(|from| from.get(..found.len()))
-                == Some(found);
-        if is_simple {
+        if self.is_unchanged(offset_bytes, found) {
             return Ok(());
         }
-        let mut seen = (offset_bytes..).zip(found);
-        let wrong = seen.find(|&(place, &byte)| !self.allows(place, byte));
+        let end = offset_bytes + found.len() as u64;
+        let touches = |change: &&Change| change.start < end && change.end > offset_bytes;
+        let near: Vec<Change> = self.changes.iter().filter(touches).copied().collect();
+        let borders = near.iter().flat_map(|change| [change.start, change.end]);
+        let mut borders: Vec<u64> = borders.filter(|place| *place < end).collect();
+        borders.push(end);
+        borders.sort_unstable();
+        let mut from = offset_bytes;
+        for to in borders {
+            if from < to {
+                let stretch = &found[(from - offset_bytes) as usize..(to - offset_bytes) as usize];
+                self.judge_stretch(&near, from, stretch)?;
+                from = to;
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges a stretch in which none of `near` begins or ends. Most are of one change as a whole.
+    fn judge_stretch(&self, near: &[Change], from: u64, found: &[u8]) -> Result<(), WrongByte> {
+        let covers = |change: &&Change| change.covers(from);
+        let mut covering = near.iter().rev().filter(covers);
+        if self.is_unchanged(from, found)
+            || covering.any(|change| is_of_version(change.version, from, found))
+        {
+            return Ok(());
+        }
+        let mut seen = (from..).zip(found);
+        let wrong = seen.find(|&(place, &byte)| !self.allows(near, place, byte));
         wrong.map_or(Ok(()), |(place, &found)| {
             Err(WrongByte {
                 place,
@@ -161,5 +192,53 @@ mod tests {
             .judge(0, &seen)
             .expect_err("nobody wrote version 2 there");
         assert!((10..20).contains(&wrong.place));
+    }
+    #[test]
+    fn zeros_are_past_the_end_until_a_change_makes_it_longer() {
+        let mut witness = Witness::new(0, bytes_of_version(1, 0, 50), 50);
+        let mut seen = bytes_of_version(1, 0, 50);
+        seen.resize(90, 0);
+        assert_eq!(witness.judge(0, &seen), Ok(()));
+        seen[70] = bytes_of_version(2, 70, 1)[0];
+        assert_eq!(witness.judge(0, &seen).expect_err("not yet").place, 70);
+        witness.note(write(60, 80, 2));
+        assert_eq!(witness.judge(0, &seen), Ok(()));
+    }
+
+    #[test]
+    fn each_byte_of_a_piece_with_many_changes_is_judged() {
+        let mut witness = Witness::new(0, bytes_of_version(1, 0, 300), 300);
+        let changes = [
+            write(10, 200, 2),
+            write(13, 113, 3),
+            write(100, 250, 4),
+            write(0, 300, 5),
+        ];
+        let mut seen = bytes_of_version(1, 0, 300);
+        for change in changes {
+            witness.note(change);
+            let range = change.start as usize..change.end as usize;
+            let bytes = bytes_of_version(change.version, change.start, range.len() as u64);
+            seen[range].copy_from_slice(&bytes);
+            assert_eq!(witness.judge(0, &seen), Ok(()));
+            // Parts of two changes in any order are allowed too.
+            seen[105..110].copy_from_slice(&bytes_of_version(1, 105, 5));
+            assert_eq!(witness.judge(0, &seen), Ok(()));
+        }
+        for place in 0..300 {
+            let mut wrong = seen.clone();
+            wrong[place] = (0..=255)
+                .find(|&byte| is_new(&changes, place, byte))
+                .unwrap();
+            let found = witness.judge(0, &wrong).expect_err("nobody wrote this");
+            assert_eq!(found.place, place as u64);
+        }
+    }
+
+    /// Whether neither version 1 nor a change has `byte` at `place`.
+    fn is_new(changes: &[Change], place: usize, byte: u8) -> bool {
+        let covering = changes.iter().filter(|change| change.covers(place as u64));
+        let mut versions = covering.map(|change| change.version).chain([1]);
+        versions.all(|version| byte_of_version(version, place as u64) != byte)
     }
 }
