@@ -31,6 +31,8 @@ const HELD_MOST_US: u64 = 500_000;
 const MOST_SEARCHES: u64 = 50;
 /// The time between two counts of them.
 const COUNT: Span = Span::from_millis(5);
+/// A call for a page that has waited this often hardly ever gets one more.
+pub(super) const USED_UP_WAITS: u32 = 40;
 /// Most rounds of each task, because a run may last a long time.
 const USED_UP: usize = 10;
 const READS: usize = 500;
@@ -72,8 +74,7 @@ async fn use_up(world: Arc<World>, file: File) {
         }
         let mut guards = Vec::new();
         for page in 0..file.len() / PAGE {
-            // A call that has waited this often hardly ever gets another page.
-            let waits = (!guards.is_empty()).then_some(40);
+            let waits = (!guards.is_empty()).then_some(USED_UP_WAITS);
             let held = world.call("page", waits, file.page(page)).await;
             judge_apart(&world, "a page that is held", held.as_ref());
             match held {
@@ -83,17 +84,17 @@ async fn use_up(world: Arc<World>, file: File) {
         }
         let span = Span::from_micros(chance.below(HELD_MOST_US));
         if is_later(world.plan.seed) {
-            wait_for_searches(&world, span).await;
+            wait_for_searches(&world, span, MOST_SEARCHES).await;
         } else {
             world.rt.sleep(span).await;
         }
     }
 }
 
-/// Waits for `most`, or until callers have searched memory often.
-async fn wait_for_searches(world: &World, most: Span) {
+/// Waits for `most`, or until callers have looked through all of memory `searches` times.
+pub(super) async fn wait_for_searches(world: &World, most: Span, searches: u64) {
     let scanned = || world.cache.statistics().get(Counter::PgscanDirect);
-    let allowed = scanned() + MOST_SEARCHES * world.cache.statistics().frames;
+    let allowed = scanned() + searches * world.cache.statistics().frames;
     let until = world.rt.now() + most;
     while world.rt.now() < until && scanned() < allowed {
         let left = until.since(world.rt.now());

@@ -108,15 +108,18 @@ impl Shadows {
     /// The number of shadows kept now; for a large table an estimate from evenly spread buckets, so
     /// that the call stays cheap.
     pub(crate) fn len(&self) -> usize {
-        if self.entries.is_empty() {
+        let (buckets, _) = self.entries.as_chunks::<{ WAYS as usize }>();
+        if buckets.is_empty() {
             return 0;
         }
-        let buckets = self.entries.chunks_exact(WAYS as usize);
         let step = buckets.len().div_ceil(BUCKETS_COUNTED);
         let looked_at = buckets.len().div_ceil(step);
         let is_kept = |slot: &&AtomicU64| slot.load(Ordering::Relaxed) != 0;
-        let kept = buckets.step_by(step).flatten().filter(is_kept).count();
-        kept * self.entries.len() / (looked_at * WAYS as usize)
+        let counted = buckets.iter().step_by(step);
+        let kept: usize = counted
+            .map(|bucket| bucket.iter().filter(is_kept).count())
+            .sum();
+        kept * buckets.len() / looked_at
     }
 
     /// The bucket of a key, if there are any, and its tag, which is never 0.
