@@ -60,7 +60,8 @@ impl World {
         } else {
             0
         };
-        let of_store = limit + writers * ahead + swapped + crowd;
+        let of_store =
+            limit + writers * ahead + swapped + crowd + self.set_aside(statistics, limit);
         let allowed = left_out + of_store;
         if statistics.dirty() > allowed {
             let what = format!(
@@ -77,6 +78,17 @@ impl World {
                 );
                 self.broken(Oracle::Bounds, what);
             }
+        }
+    }
+
+    /// How many pages that no store takes the limit may leave out: no writer should wait for what
+    /// nothing makes clean. They are at most half of what is left beside the limit, so that memory
+    /// stays reclaimable.
+    fn set_aside(&self, statistics: &Statistics, limit: u64) -> u64 {
+        if self.plan.may_fail() {
+            limit.min(statistics.frames.saturating_sub(limit) / 2)
+        } else {
+            0
         }
     }
 
