@@ -113,8 +113,8 @@ impl CallKind {
 /// The record of a call names at most this many causes: those for which it waited longest.
 const CAUSES_KEPT: usize = 6;
 
-/// How long a call waited for each cause, the longest first. A call that waited for more causes than
-/// the record has room for has the sum of the others as [`CauseTimes::rest`].
+/// How long a call waited for each cause, the longest first. A call that waited for more causes
+/// than the record has room for has the sum of the others as [`CauseTimes::rest`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CauseTimes {
     longest: [Option<(Cause, u32)>; CAUSES_KEPT],

@@ -40,6 +40,7 @@ mod reopen;
 mod roles;
 mod run;
 mod scatter;
+mod searches;
 mod settle;
 mod shares;
 mod shrink;

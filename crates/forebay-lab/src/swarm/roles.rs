@@ -3,7 +3,7 @@
 use super::client::{Client, PAGE};
 use super::later::is_later;
 use super::plan::Part;
-use super::squeeze::{USED_UP_WAITS, wait_for_searches};
+use super::searches::{USED_UP_WAITS, wait_for_searches};
 use super::verdict::Oracle;
 use super::world::World;
 use forebay::{AccessError, Advice, File, ReadRequest};

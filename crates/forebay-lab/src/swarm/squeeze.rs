@@ -8,9 +8,10 @@
 use super::client::PAGE;
 use super::later::is_later;
 use super::roles::judge_apart;
+use super::searches::{USED_UP_WAITS, wait_for_searches};
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::{Counter, File};
+use forebay::File;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
@@ -29,10 +30,6 @@ const HELD_MOST_US: u64 = 500_000;
 /// After so many looks through all of memory, later seeds let go: the next ones show nothing new,
 /// and would take most of the time of a run.
 const MOST_SEARCHES: u64 = 50;
-/// The time between two counts of them.
-const COUNT: Span = Span::from_millis(5);
-/// A call for a page that has waited this often hardly ever gets one more.
-pub(super) const USED_UP_WAITS: u32 = 40;
 /// Most rounds of each task, because a run may last a long time.
 const USED_UP: usize = 10;
 const READS: usize = 500;
@@ -88,17 +85,6 @@ async fn use_up(world: Arc<World>, file: File) {
         } else {
             world.rt.sleep(span).await;
         }
-    }
-}
-
-/// Waits for `most`, or until callers have looked through all of memory `searches` times.
-pub(super) async fn wait_for_searches(world: &World, most: Span, searches: u64) {
-    let scanned = || world.cache.statistics().get(Counter::PgscanDirect);
-    let allowed = scanned() + searches * world.cache.statistics().frames;
-    let until = world.rt.now() + most;
-    while world.rt.now() < until && scanned() < allowed {
-        let left = until.since(world.rt.now());
-        world.rt.sleep(left.min(COUNT)).await;
     }
 }
 
