@@ -33,7 +33,7 @@ fn serve(mut client: &TcpStream, server_port: u16) -> io::Result<()> {
         Some((bucket, rest.split([' ', '?']).next()?))
     });
     let Some((bucket, key)) = put else {
-        return client.write_all(&ask(server_port, &closing(&head), &body)?);
+        return client.write_all(&ask(server_port, &addressed(&head, server_port), &body)?);
     };
     let condition = header_of(&head, "x-goog-if-generation-match")
         .map(|generation| format!("&ifGenerationMatch={generation}"))
@@ -62,12 +62,18 @@ fn serve(mut client: &TcpStream, server_port: u16) -> io::Result<()> {
     )
 }
 
-/// `head` of a request after which the connection ends.
-fn closing(head: &str) -> String {
+/// `head` for the server, which goes by the name that it was called, and closes afterwards.
+fn addressed(head: &str, server_port: u16) -> String {
     let lines = head.trim_end().split("\r\n");
-    let kept = lines.filter(|line| !line.to_ascii_lowercase().starts_with("connection:"));
+    let kept = lines.filter(|line| {
+        let line = line.to_ascii_lowercase();
+        !line.starts_with("connection:") && !line.starts_with("host:")
+    });
     let kept: Vec<_> = kept.collect();
-    format!("{}\r\nConnection: close\r\n\r\n", kept.join("\r\n"))
+    format!(
+        "{}\r\nHost: 127.0.0.1:{server_port}\r\nConnection: close\r\n\r\n",
+        kept.join("\r\n")
+    )
 }
 
 fn ask(server_port: u16, head: &str, body: &[u8]) -> io::Result<Vec<u8>> {

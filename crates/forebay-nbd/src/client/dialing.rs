@@ -253,7 +253,8 @@ mod tests {
     fn a_caller_before_a_silent_server_is_asked_whether_to_go_on() {
         let (socket, _silent) = UnixStream::pair().expect("two sockets");
         let mut asked = 0;
-        let facts = greet(&Socket::Unix(socket), "disk", &mut Vec::new(), &mut || {
+        let mut line = Line::new(Socket::Unix(socket));
+        let facts = greet(&mut line, "disk", None, &mut Vec::new(), &mut || {
             asked += 1;
             asked < 3
         });

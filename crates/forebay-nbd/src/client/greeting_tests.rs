@@ -224,6 +224,7 @@ fn tls_begins_before_anything_else_is_asked_and_nothing_may_come_in_the_clear_wi
     let mut client = Greeting::with_tls("disk");
     let mut output = Vec::new();
     client.advance(&greeting(), &mut output).unwrap();
+    // The client's flags, and one option.
     assert_eq!(output[12..16], option::STARTTLS.to_be_bytes());
     assert_eq!(output.len(), 20, "no other option goes in the clear");
     assert!(!client.begins_tls());
@@ -239,13 +240,13 @@ fn tls_begins_before_anything_else_is_asked_and_nothing_may_come_in_the_clear_wi
         Err(GreetingError::Clear)
     );
     assert_eq!(client.secured(&[], &mut output), Ok(()));
-    assert_eq!(output[12..16], option::STRUCTURED_REPLY.to_be_bytes());
+    assert_eq!(output[8..12], option::STRUCTURED_REPLY.to_be_bytes());
     assert!(!client.begins_tls());
 }
 
 #[test]
 fn a_server_without_tls_is_not_asked_in_the_clear() {
-    for error in [option_reply::ERR_UNSUP, option_reply::ERR_POLICY] {
+    for error in [option_reply::ERR_UNSUP, option_reply::ERR_INVALID] {
         let mut client = Greeting::with_tls("disk");
         let mut output = Vec::new();
         client.advance(&greeting(), &mut output).unwrap();

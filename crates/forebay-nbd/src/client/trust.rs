@@ -78,7 +78,8 @@ impl Trust {
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 "its certificate is not valid yet".to_owned()
             }
-            CertificateError::UnknownIssuer => {
+            // The latter if one that is known has the same name.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 "its certificate was signed by an authority that is not known here; put that \
                  authority's ca-cert.pem into a folder and give it with tls-certificates=DIR"
                     .to_owned()
