@@ -64,7 +64,7 @@ impl RemoteBucket {
     /// like. `options` come after that, by the names of `object_store`.
     ///
     /// ```
-    /// let options = [("azure_storage_account_name", "ours"), ("azure_storage_account_key", "a2V5")];
+    /// let options = [("account_name", "ours"), ("account_key", "a2V5")];
     /// let bucket = forebay_bucket::RemoteBucket::azure("backups", "vm1", &options)?;
     /// drop(bucket);
     /// # Ok::<(), std::io::Error>(())
@@ -80,10 +80,10 @@ impl RemoteBucket {
         RemoteBucket::new(services::azure(container, options)?, prefix)
     }
 
-    /// The folder `prefix` of `bucket` at Google. The environment names the keys, as for other tools
-    /// of Google: `GOOGLE_APPLICATION_CREDENTIALS`, `GOOGLE_SERVICE_ACCOUNT_KEY`; on a machine of
-    /// Google its own keys are used. `STORAGE_EMULATOR_HOST` names an emulator. `options` come after
-    /// that, by the names of `object_store`.
+    /// The folder `prefix` of `bucket` at Google. The environment names the keys, as for other
+    /// tools of Google: `GOOGLE_APPLICATION_CREDENTIALS`, `GOOGLE_SERVICE_ACCOUNT_KEY`; on a machine
+    /// of Google its own keys are used. `STORAGE_EMULATOR_HOST` names an emulator. `options` come
+    /// after that, by the names of `object_store`.
     ///
     /// ```
     /// let options = [("google_bearer_token", "TOKEN")];

@@ -1,4 +1,5 @@
-//! Volumes at servers of other projects: S3, Azure, Google. One that is not installed is named and left out.
+//! Volumes at servers of other projects: S3, Azure, Google. One that is not installed is named
+//! and left out.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! Servers of other projects for S3, Azure and Google, each with one bucket, started for a test and killed at its end.
+//! Servers of other projects for S3, Azure and Google, each with one bucket, started for a test and
+//! killed at its end.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 

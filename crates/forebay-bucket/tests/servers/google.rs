@@ -47,7 +47,8 @@ fn serve(mut client: &TcpStream, server_port: u16) -> io::Result<()> {
     parts.extend(&body);
     parts.extend(b"\r\n--part--\r\n");
     let head = format!(
-        "POST /upload/storage/v1/b/{bucket}/o?uploadType=multipart&name={key}{condition} HTTP/1.1\r\n\
+        "POST /upload/storage/v1/b/{bucket}/o?uploadType=multipart&name={key}{condition} \
+         HTTP/1.1\r\n\
          Host: 127.0.0.1\r\nContent-Type: multipart/related; boundary=part\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n",
         parts.len()
