@@ -81,9 +81,9 @@ impl RemoteBucket {
     }
 
     /// The folder `prefix` of `bucket` at Google. The environment names the keys, as for other
-    /// tools of Google: `GOOGLE_APPLICATION_CREDENTIALS`, `GOOGLE_SERVICE_ACCOUNT_KEY`; on a machine
-    /// of Google its own keys are used. `STORAGE_EMULATOR_HOST` names an emulator. `options` come
-    /// after that, by the names of `object_store`.
+    /// tools of Google: `GOOGLE_APPLICATION_CREDENTIALS`, `GOOGLE_SERVICE_ACCOUNT_KEY`; on a
+    /// machine of Google its own keys are used. `STORAGE_EMULATOR_HOST` names an emulator.
+    /// `options` come after that, by the names of `object_store`.
     ///
     /// ```
     /// let options = [("google_bearer_token", "TOKEN")];

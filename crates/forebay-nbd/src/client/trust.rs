@@ -18,8 +18,8 @@ pub(crate) struct Trust {
 
 impl Trust {
     /// Reads the files that `wishes` name, by the names that qemu and nbdkit use: `ca-cert.pem`,
-    /// and `client-cert.pem` with `client-key.pem` if this client has a certificate. Without a folder
-    /// the system says which authorities are known.
+    /// and `client-cert.pem` with `client-key.pem` if this client has a certificate. Without a
+    /// folder the system says which authorities are known.
     ///
     /// # Errors
     /// [`TlsError`].

@@ -26,10 +26,10 @@ impl Authority {
     /// A certificate for `name` and its key.
     fn sign(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
         let params = CertificateParams::new(vec![name.to_owned()]);
-        self.sign_as(params.expect("it is well formed"))
+        self.sign_as(&params.expect("it is well formed"))
     }
 
-    fn sign_as(&self, params: CertificateParams) -> (rcgen::Certificate, KeyPair) {
+    fn sign_as(&self, params: &CertificateParams) -> (rcgen::Certificate, KeyPair) {
         let key = KeyPair::generate().expect("it is well formed");
         let certificate = params
             .signed_by(&key, &self.issuer)
@@ -48,7 +48,7 @@ impl Authority {
         let mut params = params.expect("it is well formed");
         params.not_before = rcgen::date_time_ymd(2019, 1, 1);
         params.not_after = rcgen::date_time_ymd(2020, 1, 1);
-        self.write(folder, "server", self.sign_as(params));
+        self.write(folder, "server", self.sign_as(&params));
     }
 
     /// Writes the files that a client needs into `folder`, under the usual names.
