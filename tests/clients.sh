@@ -289,6 +289,41 @@ check_tls_is_spoken_and_demanded() (
   rm -rf original copy pki other
 )
 
+# A cache in front of a server with TLS, with its authority in a folder, or known to the system.
+check_a_server_with_tls_is_cached() (
+  set -e
+  front=
+  trap '[ -z "$front" ] || kill -9 "$front"; kill_server' EXIT
+  mkdir -p pki
+  make_certificates pki
+  serve_tls --create 64M --memory 32M
+  rm -f front.sock started
+  mkfifo started
+  "$forebay" serve nbd "nbds://localhost:$port/?tls-certificates=$PWD/pki" --memory 64M \
+    --socket front.sock >started 2>front.log &
+  front=$!
+  read -r line <started
+  [ "$line" = "nbd+unix:///?socket=front.sock" ]
+  head -c 64M /dev/urandom >original
+  nbdcopy --flush original "nbd+unix:///?socket=$PWD/front.sock"
+  kill -TERM "$front"
+  wait "$front"
+  front=
+  nbdcopy "nbds://localhost:$port/?tls-certificates=$PWD/pki" copy
+  cmp original copy
+  refuses() {
+    ! "$forebay" serve nbd "$2" --memory 64M --socket front.sock 2>front.log
+    grep -q -- "$1" front.log
+  }
+  refuses 'begins with nbds://' "nbd://localhost:$port/"
+  refuses 'authority that is not known' "nbds://localhost:$port/"
+  # It is trusted now, and this client is not.
+  SSL_CERT_FILE=$PWD/pki/ca-cert.pem refuses 'accept this client' "nbds://localhost:$port/"
+  end
+  cmp original disk.img
+  rm -rf original copy pki front.log
+)
+
 check_qemu_speaks_tls() (
   set -e
   trap kill_server EXIT
@@ -349,6 +384,7 @@ check metrics_are_reported fio curl
 check why_names_the_heavy_client fio curl
 check tls_is_spoken_and_demanded openssl nbdinfo nbdcopy
 check qemu_speaks_tls openssl qemu-io qemu-img
+check a_server_with_tls_is_cached openssl nbdcopy
 check a_volume_reports_what_it_takes qemu-io curl
 check a_volume_in_a_folder_moves qemu-io
 check a_volume_at_an_s3_server_moves qemu-io moto_server curl

@@ -11,6 +11,7 @@
 // If nobody reads the output, they would end a serving thread with a panic.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
+mod answers;
 mod asker;
 mod bucket;
 mod desk;
@@ -18,13 +19,14 @@ mod folder;
 mod jobs;
 mod opener;
 mod remote;
+mod services;
 mod statistics;
 mod store;
 mod upkeep;
 
 pub use bucket::{Bucket, Trouble};
 pub use folder::FolderBucket;
-pub use opener::{BucketOpener, CHUNK_BYTES, bucket_at, is_chunk_size};
+pub use opener::{BucketOpener, CHUNK_BYTES, SCHEMES, bucket_at, is_chunk_size};
 pub use remote::RemoteBucket;
 pub use statistics::{BucketStatistics, CALLS};
 pub use store::{BucketError, BucketSettings, BucketStore};

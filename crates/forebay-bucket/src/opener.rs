@@ -16,12 +16,25 @@ use std::path::Path;
 use std::sync::Arc;
 
 const FOLDER: &[u8] = b"folder://";
-const S3: &[u8] = b"s3://";
+
+/// The schemes of the addresses of volumes in buckets.
+pub const SCHEMES: [&str; 4] = ["s3", "az", "gs", "folder"];
+
+/// Finds a bucket and a folder in it, with options.
+type Reach = fn(&str, &str, &[(&str, &str)]) -> io::Result<RemoteBucket>;
+
+/// Those of the schemes that lead to servers.
+const REMOTE: [(&str, Reach); 3] = [
+    ("s3", RemoteBucket::s3),
+    ("az", RemoteBucket::azure),
+    ("gs", RemoteBucket::google),
+];
 
 /// The bytes of a chunk, if nobody says another number.
 pub const CHUNK_BYTES: u32 = 1 << 20;
 
-/// Its addresses are `s3://BUCKET/PREFIX` and `folder:///PATH`.
+/// Its addresses are `s3://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`, `gs://BUCKET/PREFIX` and
+/// `folder:///PATH`.
 ///
 /// A volume has one writer, wherever it is, and any number of readers beside it. A reader sees the
 /// volume as of the moment in which it opened it, until `gc` removes what only that state needs.
@@ -61,19 +74,22 @@ pub fn is_chunk_size(bytes: u32) -> bool {
 /// What is wrong with the address, or what the system says.
 pub fn bucket_at(address: &OsStr, creates: bool) -> io::Result<Arc<dyn Bucket>> {
     let invalid = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text.to_owned()));
-    if let Some(rest) = address.as_bytes().strip_prefix(S3) {
-        let (bucket, prefix) = str::from_utf8(rest)
-            .ok()
-            .and_then(|rest| rest.split_once('/'))
-            .unwrap_or_default();
+    for (scheme, reach) in REMOTE {
+        let rest = address.to_str().and_then(|text| text.strip_prefix(scheme));
+        let Some(rest) = rest.and_then(|rest| rest.strip_prefix("://")) else {
+            continue;
+        };
+        let (bucket, prefix) = rest.split_once('/').unwrap_or_default();
         let prefix = prefix.trim_end_matches('/');
         if bucket.is_empty() || prefix.is_empty() {
-            return invalid("it names no volume; write s3://BUCKET/PREFIX");
+            return invalid(&format!(
+                "it names no volume; write {scheme}://BUCKET/PREFIX"
+            ));
         }
-        return Ok(Arc::new(RemoteBucket::s3(bucket, prefix, &[])?));
+        return Ok(Arc::new(reach(bucket, prefix, &[])?));
     }
     let Some(path) = address.as_bytes().strip_prefix(FOLDER) else {
-        return invalid("its address begins with s3:// or folder://");
+        return invalid("its address begins with s3://, az://, gs:// or folder://");
     };
     if !path.starts_with(b"/") {
         return invalid("folder:// stands before an absolute path");

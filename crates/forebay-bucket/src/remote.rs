@@ -4,19 +4,17 @@
 //! whoever asks blocks until the answer is there. So nothing of that runtime reaches the rest of
 //! the program.
 
+use crate::answers::{invalid, is_bucket_missing, is_conflict, is_past_the_end, trouble_of};
 use crate::bucket::{Bucket, Trouble};
+use crate::services;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::block_on;
 use forebay_rt::thread::{Joiner, spawn};
 use forebay_rt::wait::Slot;
-use forebay_store::Failure;
 use forebay_volume::{Call, Reply};
 use futures_util::TryStreamExt;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path;
-use object_store::{
-    Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, RetryConfig,
-};
+use object_store::{Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -57,21 +55,51 @@ impl RemoteBucket {
     /// # Errors
     /// What of the environment makes no sense, or what the system says.
     pub fn s3(bucket: &str, prefix: &str, options: &[(&str, &str)]) -> io::Result<RemoteBucket> {
-        // Another part of the program may have installed it, or another one: both can be used.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        // Tries are counted and repeated by whoever asks, who knows what may be done twice.
-        let once = RetryConfig {
-            max_retries: 0,
-            ..RetryConfig::default()
-        };
-        let mut builder = AmazonS3Builder::from_env();
-        for (key, value) in options {
-            let key: AmazonS3ConfigKey = key.parse().map_err(|error| invalid(&error))?;
-            builder = builder.with_config(key, *value);
-        }
-        let built = builder.with_bucket_name(bucket).with_retry(once).build();
-        let store = built.map_err(|error| invalid(&error))?;
-        RemoteBucket::new(Arc::new(store), prefix)
+        RemoteBucket::new(services::s3(bucket, options)?, prefix)
+    }
+
+    /// The folder `prefix` of `container` at Azure. The environment names the account and its keys,
+    /// as for other tools of Azure: `AZURE_STORAGE_ACCOUNT`, `AZURE_STORAGE_KEY`,
+    /// `AZURE_STORAGE_SAS_TOKEN`, `AZURE_STORAGE_CONNECTION_STRING`, `AZURE_CLIENT_ID` and its
+    /// like. `options` come after that, by the names of `object_store`.
+    ///
+    /// ```
+    /// let options = [("account_name", "ours"), ("account_key", "a2V5")];
+    /// let bucket = forebay_bucket::RemoteBucket::azure("backups", "vm1", &options)?;
+    /// drop(bucket);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`RemoteBucket::s3`].
+    pub fn azure(
+        container: &str,
+        prefix: &str,
+        options: &[(&str, &str)],
+    ) -> io::Result<RemoteBucket> {
+        RemoteBucket::new(services::azure(container, options)?, prefix)
+    }
+
+    /// The folder `prefix` of `bucket` at Google. The environment names the keys, as for other
+    /// tools of Google: `GOOGLE_APPLICATION_CREDENTIALS`, `GOOGLE_SERVICE_ACCOUNT_KEY`; on a
+    /// machine of Google its own keys are used. `STORAGE_EMULATOR_HOST` names an emulator.
+    /// `options` come after that, by the names of `object_store`.
+    ///
+    /// ```
+    /// let options = [("google_bearer_token", "TOKEN")];
+    /// let bucket = forebay_bucket::RemoteBucket::google("backups", "vm1", &options)?;
+    /// drop(bucket);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`RemoteBucket::s3`].
+    pub fn google(
+        bucket: &str,
+        prefix: &str,
+        options: &[(&str, &str)],
+    ) -> io::Result<RemoteBucket> {
+        RemoteBucket::new(services::google(bucket, options)?, prefix)
     }
 
     fn new(store: Arc<dyn ObjectStore>, prefix: &str) -> io::Result<RemoteBucket> {
@@ -152,7 +180,7 @@ impl Bucket for RemoteBucket {
             }
             // The object is shorter than it was: it has none of these bytes.
             Err(error) if is_past_the_end(call, &error) => Ok(Reply::Bytes(Vec::new())),
-            Err(Error::NotFound { .. }) if !is_bucket_missing(&answered) => Ok(Reply::Missing),
+            Err(error @ Error::NotFound { .. }) if !is_bucket_missing(&error) => Ok(Reply::Missing),
             Err(error) => Err(trouble_of(&error)),
             Ok(reply) => Ok(reply),
         }
@@ -175,84 +203,5 @@ impl RemoteBucket {
                 .await
         };
         self.wait(listed).map(Reply::Keys)
-    }
-}
-
-/// Whether the answer is that of a server that has no such bucket, rather than no such object.
-fn is_bucket_missing<T>(answered: &Result<T, Error>) -> bool {
-    answered
-        .as_ref()
-        .is_err_and(|error| chain(error).contains("NoSuchBucket"))
-}
-
-/// Whether another request was under way for the same object. `object_store` has one error for this
-/// and for an object that is there.
-fn is_conflict(error: &Error) -> bool {
-    let text = chain(error);
-    ["ConditionalRequestConflict", "OperationAborted"]
-        .iter()
-        .any(|sign| text.contains(sign))
-}
-
-/// Whether a range was asked for that begins past the end of its object.
-fn is_past_the_end(call: &Call, error: &Error) -> bool {
-    let signs = [
-        "416 Range Not Satisfiable",
-        "InvalidRange",
-        "Wanted range starting at",
-    ];
-    let text = chain(error);
-    matches!(call, Call::Get { range: Some(_), .. }) && signs.iter().any(|sign| text.contains(sign))
-}
-
-fn invalid(error: &(dyn std::error::Error + 'static)) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, chain(error))
-}
-
-/// The texts of an error and of what caused it, each once.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
-}
-
-/// What servers call a bucket that takes no more: Ceph, MinIO, and those that answer 507.
-const FULL: [&str; 3] = [
-    "QuotaExceeded",
-    "XMinioStorageFull",
-    "507 Insufficient Storage",
-];
-
-/// The trouble for an error, in one line.
-fn trouble_of(error: &Error) -> Trouble {
-    let text = chain(error);
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let has_one = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
-    match error {
-        _ if text.contains("NoSuchBucket") => {
-            Trouble::lasting("there is no such bucket; make it first", Failure::Gone)
-        }
-        // Keys of this kind are renewed before their time, and perhaps they are by now.
-        _ if has_one(&["ExpiredToken", "TokenRefreshRequired"]) => {
-            Trouble::passing(format!("the server refuses keys that have expired: {text}"))
-        }
-        _ if has_one(&FULL) => {
-            Trouble::lasting(format!("the bucket is full: {text}"), Failure::NoSpace)
-        }
-        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => Trouble::lasting(
-            format!("the server refuses these keys: {text}"),
-            Failure::Device(13),
-        ),
-        Error::NotSupported { .. } | Error::NotImplemented { .. } | Error::InvalidPath { .. } => {
-            Trouble::lasting(text, Failure::Unsupported)
-        }
-        _ => Trouble::passing(text),
     }
 }

@@ -1,4 +1,4 @@
-//! The store at S3 servers of other projects that answer badly: each stands behind a proxy.
+//! The store at servers of other projects that answer badly: each stands behind a proxy.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,13 +10,13 @@ mod proxy;
 mod support;
 mod volumes;
 
-use far::Far;
+use far::{Far, SAS, Service};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{PAGE_BYTES, Prng, Span};
-use forebay_bucket::{BucketError, BucketSettings, BucketStore, check};
+use forebay_bucket::{Bucket, BucketError, BucketSettings, BucketStore, RemoteBucket, check};
 use forebay_rt::thread::{Stopwatch, pause_current};
 use forebay_store::{Failure, IoKind};
-use forebay_volume::VolumeFault;
+use forebay_volume::{Call, Reply, VolumeFault};
 use proxy::{Deed, Proxy, header_of};
 use std::sync::Arc;
 use support::Driver;
@@ -48,21 +48,18 @@ fn write(driver: &Driver, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
 }
 
 fn open(
+    far: &Far,
     port: u16,
     take_over: bool,
     settings: BucketSettings,
 ) -> Result<Arc<BucketStore>, BucketError> {
-    BucketStore::open(
-        Far::bucket_through(port, "v"),
-        "v",
-        writing(take_over),
-        settings,
-    )
+    let bucket = far.bucket_through(port, "v");
+    BucketStore::open(bucket, "v", writing(take_over), settings)
 }
 
 /// Asserts that the volume behind the proxy is whole and has these bytes.
 fn assert_holds(far: &Far, expected: &[u8]) {
-    let next = Driver::new(open(far.port, true, SETTINGS).unwrap(), 64);
+    let next = Driver::new(open(far, far.port, true, SETTINGS).unwrap(), 64);
     for at in (0..expected.len()).step_by(CHUNK as usize) {
         let read = next.read(BucketStore::OBJECT, at as u64, CHUNK);
         assert!(
@@ -86,7 +83,7 @@ fn lost_replies_refusals_and_resets_lose_nothing() {
         let mut expected = vec![0; SPAN as usize];
         let seed = 1;
         proxy.spoil_by(seed);
-        let driver = Driver::new(open(proxy.port, true, SETTINGS).unwrap(), 64);
+        let driver = Driver::new(open(&far, proxy.port, true, SETTINGS).unwrap(), 64);
         let mut prng = Prng::from_seed(seed);
         for round in 0..6 {
             let most = if round % 3 == 0 { 32 } else { 4 };
@@ -105,7 +102,7 @@ fn lost_replies_refusals_and_resets_lose_nothing() {
 fn a_server_that_answers_503_for_a_while_is_waited_for() {
     for far in Far::all() {
         let proxy = Proxy::before(far.port);
-        let store = open(proxy.port, false, SETTINGS).unwrap();
+        let store = open(&far, proxy.port, false, SETTINGS).unwrap();
         let driver = Driver::new(store, 64);
         let mut expected = vec![0; SPAN as usize];
         for (round, pages) in [1_u64, 40].into_iter().enumerate() {
@@ -130,22 +127,51 @@ fn a_server_that_answers_503_for_a_while_is_waited_for() {
     }
 }
 
-#[test]
-fn a_server_that_takes_no_writes_fails_commits_and_loses_nothing() {
-    for far in Far::all() {
-        let proxy = Proxy::before(far.port);
-        let store = open(proxy.port, false, HASTY).unwrap();
-        let driver = Driver::new(store, 64);
-        let mut expected = vec![0; SPAN as usize];
-        let answers = [
+/// Answers that servers of `service` give, and what they mean.
+fn refusals(service: Service) -> &'static [(u16, &'static str, Failure)] {
+    match service {
+        Service::S3 => &[
             (503, "SlowDown", Failure::NoAnswer),
             (409, "ConditionalRequestConflict", Failure::NoAnswer),
             (403, "QuotaExceeded", Failure::NoSpace),
             (507, "XMinioStorageFull", Failure::NoSpace),
             (403, "InvalidAccessKeyId", Failure::Device(13)),
             (403, "ExpiredToken", Failure::NoAnswer),
-        ];
-        for (salt, (status, code, failure)) in answers.into_iter().enumerate() {
+        ],
+        Service::Azure => &[
+            (503, "ServerBusy", Failure::NoAnswer),
+            (409, "ContainerBeingDeleted", Failure::NoAnswer),
+            (507, "Insufficient Storage", Failure::NoSpace),
+            (403, "AuthorizationPermissionMismatch", Failure::Device(13)),
+            (
+                403,
+                "Signature not valid in the specified time frame",
+                Failure::Device(13),
+            ),
+            (
+                401,
+                "Lifetime validation failed. The token is expired.",
+                Failure::NoAnswer,
+            ),
+        ],
+        Service::Google => &[
+            (503, "ServiceUnavailable", Failure::NoAnswer),
+            (429, "SlowDown", Failure::NoAnswer),
+            (507, "Insufficient Storage", Failure::NoSpace),
+            (403, "AccessDenied", Failure::Device(13)),
+        ],
+    }
+}
+
+#[test]
+fn a_server_that_takes_no_writes_fails_commits_and_loses_nothing() {
+    for far in Far::all() {
+        let proxy = Proxy::before(far.port);
+        let store = open(&far, proxy.port, false, HASTY).unwrap();
+        let driver = Driver::new(store, 64);
+        let mut expected = vec![0; SPAN as usize];
+        let answers = refusals(far.service);
+        for (salt, &(status, code, failure)) in answers.iter().enumerate() {
             let pages = [1, 20][salt % 2];
             let bytes = pattern(salt as u64, pages * PAGE_BYTES);
             write(&driver, CHUNK, &bytes).unwrap();
@@ -179,8 +205,18 @@ fn a_server_without_put_if_absent_is_refused_by_name() {
             continue;
         }
         let proxy = Proxy::before(far.port);
-        proxy.rule(|_| Deed::PassWithout("if-none-match"));
-        let refused = open(proxy.port, false, SETTINGS).map(drop).unwrap_err();
+        let header = match far.service {
+            Service::S3 | Service::Azure => "if-none-match",
+            Service::Google => "x-goog-if-generation-match",
+        };
+        proxy.rule(move |_| Deed::PassWithout(header));
+        // The key of an account of Azure signs the header too.
+        let bucket = match far.service {
+            Service::Azure => far.bucket_with(proxy.port, "v", &[("azure_storage_sas_key", SAS)]),
+            Service::S3 | Service::Google => far.bucket_through(proxy.port, "v"),
+        };
+        let refused = BucketStore::open(bucket, "v", writing(false), SETTINGS);
+        let refused = refused.map(drop).unwrap_err();
         let is_named = matches!(&refused, BucketError::Volume(VolumeFault::NoPutIfAbsent));
         assert!(is_named, "{}: {refused}", far.name);
         assert!(refused.to_string().contains("put-if-absent"), "{refused}");
@@ -195,7 +231,7 @@ fn names_that_do_not_resolve_are_said() {
         ("aws_access_key_id", "k"),
         ("aws_secret_access_key", "s"),
     ];
-    let bucket = forebay_bucket::RemoteBucket::s3("b", "v", &options).unwrap();
+    let bucket = RemoteBucket::s3("b", "v", &options).unwrap();
     let refused = BucketStore::open(Arc::new(bucket), "v", writing(false), HASTY);
     let text = refused.map(drop).unwrap_err().to_string();
     assert!(text.contains("no-such-host.invalid"), "{text}");
@@ -205,7 +241,7 @@ fn names_that_do_not_resolve_are_said() {
 /// and refuses all but the newest.
 #[test]
 fn keys_that_expire_are_renewed_in_the_middle() {
-    for far in Far::all() {
+    for far in Far::all_s3() {
         // This one knows one pair of keys.
         if far.name == "versitygw" {
             continue;
@@ -244,17 +280,69 @@ fn keys_that_expire_are_renewed_in_the_middle() {
                 token.to_str().unwrap(),
             ),
         ];
-        let bucket = Far::bucket_with(proxy.port, "v", &keys);
-        let store = BucketStore::open(bucket, "v", writing(false), SETTINGS).unwrap();
-        let driver = Driver::new(store, 64);
-        let mut expected = vec![0; SPAN as usize];
-        for round in 0..4 {
-            let bytes = pattern(round, 2 * CHUNK as usize);
-            write(&driver, 2 * CHUNK * round, &bytes).unwrap();
-            expected[(2 * CHUNK * round) as usize..][..bytes.len()].copy_from_slice(&bytes);
-            assert_eq!(commit(&driver), Ok(()), "{}", far.name);
-            pause_current(Span::from_millis(10));
+        work_on(&far, far.bucket_with(proxy.port, "v", &keys));
+    }
+}
+
+/// Writes and commits a few times through `bucket`, and looks at what `far` has then.
+fn work_on(far: &Far, bucket: Arc<RemoteBucket>) {
+    let store = BucketStore::open(bucket, "v", writing(false), SETTINGS).unwrap();
+    let driver = Driver::new(store, 64);
+    let mut expected = vec![0; SPAN as usize];
+    for round in 0..4 {
+        let bytes = pattern(round, 2 * CHUNK as usize);
+        write(&driver, 2 * CHUNK * round, &bytes).unwrap();
+        expected[(2 * CHUNK * round) as usize..][..bytes.len()].copy_from_slice(&bytes);
+        assert_eq!(commit(&driver), Ok(()), "{}", far.name);
+        pause_current(Span::from_millis(10));
+    }
+    assert_holds(far, &expected);
+}
+
+/// Tokens of a machine of Azure. The proxy hands them out, refuses all except the newest, and knows
+/// the key of the account.
+#[test]
+fn tokens_of_azure_that_expire_are_renewed_in_the_middle() {
+    for far in Far::all() {
+        if far.service != Service::Azure {
+            continue;
         }
-        assert_holds(&far, &expected);
+        let proxy = Proxy::before(far.port);
+        let counted = Arc::new(Mutex::new(0_u64));
+        let issued = counted.clone();
+        proxy.rule(move |head| {
+            let mut issued = lock(&issued);
+            if head.starts_with("GET /tokens?") {
+                assert_eq!(header_of(head, "metadata"), Some("true"));
+                *issued += 1;
+                return Deed::Answer(
+                    200,
+                    format!(
+                        "{{\"access_token\":\"token{issued}\",\"expires_on\":\"1577836800\",\
+                         \"resource\":\"storage\",\"token_type\":\"Bearer\"}}"
+                    ),
+                );
+            }
+            let newest = format!("Bearer token{issued}");
+            if header_of(head, "authorization") == Some(&newest) {
+                Deed::PassSigned(SAS)
+            } else {
+                Deed::error(401, "Lifetime validation failed. The token is expired.")
+            }
+        });
+        let address = format!("http://127.0.0.1:{}/tokens", proxy.port);
+        let keys = [("azure_msi_endpoint", address.as_str())];
+        let bucket = far.bucket_with(proxy.port, "v", &keys);
+        for round in 0..4 {
+            let (key, bytes) = (format!("log/{round}"), pattern(round, 1_000));
+            let made = Call::Make {
+                key: key.clone(),
+                bytes: bytes.clone(),
+            };
+            assert_eq!(bucket.ask(&made), Ok(Reply::Done), "{}", far.name);
+            let found = bucket.ask(&Call::Get { key, range: None });
+            assert_eq!(found, Ok(Reply::Bytes(bytes)), "{}", far.name);
+        }
+        assert!(*lock(&counted) > 1, "one token is not renewed");
     }
 }

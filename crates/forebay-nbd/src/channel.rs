@@ -2,6 +2,7 @@
 
 use crate::socket::{Moved, Socket};
 use crate::standing::Standing;
+use crate::stream::{Stream, flush, not_moved};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, Read, Write};
@@ -163,61 +164,5 @@ impl<'a> Channel<'a> {
 impl AsFd for Channel<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-/// Sends the encrypted bytes that are still unsent. `NotNow` if there were none, or no room for
-/// them.
-fn flush(tls: &mut ServerConnection, socket: &Socket) -> Moved {
-    let mut sent = 0;
-    while tls.wants_write() {
-        match tls.write_tls(&mut Stream(socket)) {
-            Ok(count) => sent += count,
-            Err(error) if not_moved(&error) == Moved::NotNow => break,
-            Err(_) => return Moved::Broken,
-        }
-    }
-    match sent {
-        0 => Moved::NotNow,
-        _ => Moved::Bytes(sent),
-    }
-}
-
-fn not_moved(error: &io::Error) -> Moved {
-    match error.kind() {
-        io::ErrorKind::WouldBlock => Moved::NotNow,
-        _ => Moved::Broken,
-    }
-}
-
-/// A socket in the form that the TLS library expects.
-struct Stream<'a>(&'a Socket);
-
-fn counted(moved: Moved) -> io::Result<usize> {
-    match moved {
-        Moved::Bytes(count) => Ok(count),
-        Moved::Closed => Ok(0),
-        Moved::NotNow => Err(io::ErrorKind::WouldBlock.into()),
-        Moved::Broken => Err(io::ErrorKind::ConnectionReset.into()),
-    }
-}
-
-impl Read for Stream<'_> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        counted(self.0.receive(room))
-    }
-}
-
-impl Write for Stream<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        counted(self.0.send(bytes))
-    }
-
-    fn write_vectored(&mut self, parts: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        counted(self.0.send_parts(parts))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -43,6 +43,7 @@ mod rooms;
 mod server;
 mod socket;
 mod standing;
+mod stream;
 mod tls;
 mod trouble;
 mod writes;

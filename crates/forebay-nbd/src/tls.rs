@@ -162,7 +162,7 @@ impl Files {
     }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let wanted = "certificates";
     let found: Result<Vec<_>, pem::Error> =
         CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
@@ -173,7 +173,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(found)
 }
 
-fn file<E: ToString>(path: &Path, wanted: &'static str) -> impl Fn(E) -> TlsError {
+pub(crate) fn file<E: ToString>(path: &Path, wanted: &'static str) -> impl Fn(E) -> TlsError {
     move |reason| TlsError::File {
         path: path.to_owned(),
         wanted,
@@ -181,7 +181,7 @@ fn file<E: ToString>(path: &Path, wanted: &'static str) -> impl Fn(E) -> TlsErro
     }
 }
 
-fn unusable(reason: impl fmt::Display) -> TlsError {
+pub(crate) fn unusable(reason: impl fmt::Display) -> TlsError {
     TlsError::Unusable(reason.to_string())
 }
 

@@ -1,4 +1,4 @@
-//! A proxy in front of an S3 server that spoils what passes: replies are dropped after the server
+//! A proxy in front of a server that spoils what passes: replies are dropped after the server
 //! has acted, requests are answered in its place or reset, bytes pass slowly.
 
 #![allow(dead_code, reason = "each test file uses a part")]
@@ -17,6 +17,8 @@ pub(crate) enum Deed {
     Pass,
     /// The server answers a request without this header.
     PassWithout(&'static str),
+    /// The server answers a request whose keys are replaced by these, at the end of its query.
+    PassSigned(&'static str),
     /// The server acts, and nobody hears of it.
     DropReply,
     /// The server hears nothing, and the connection ends.
@@ -95,7 +97,7 @@ impl Proxy {
 }
 
 impl Deed {
-    /// The answer of an S3 server that refuses.
+    /// The answer of a server that refuses; all of them answer in this form.
     pub(crate) fn error(status: u16, code: &str) -> Deed {
         let text = format!("<Error><Code>{code}</Code><Message>by the proxy</Message></Error>");
         Deed::Answer(status, text)
@@ -110,7 +112,7 @@ impl Shared {
             pace.pass(body.len());
         }
         let deed = (lock(&self.rule))(&head);
-        let without = match deed {
+        let (without, keys) = match deed {
             Deed::Reset => return Ok(()),
             Deed::Answer(status, text) => {
                 let length = text.len();
@@ -122,9 +124,11 @@ impl Shared {
                     .as_bytes(),
                 );
             }
-            Deed::PassWithout(header) => header,
-            Deed::Pass | Deed::DropReply => "connection",
+            Deed::PassWithout(header) => (header, None),
+            Deed::PassSigned(keys) => ("authorization", Some(keys)),
+            Deed::Pass | Deed::DropReply => ("connection", None),
         };
+        let head = keys.map_or_else(|| head.clone(), |keys| with_query(&head, keys));
         let reply = self.ask(&head, without, &body)?;
         if deed == Deed::DropReply {
             return Ok(());
@@ -163,8 +167,16 @@ impl Shared {
     }
 }
 
+/// `head` with `more` at the end of the query.
+fn with_query(head: &str, more: &str) -> String {
+    let (line, rest) = head.split_once("\r\n").expect("a head has lines");
+    let (target, version) = line.rsplit_once(' ').expect("it ends with a version");
+    let sign = if target.contains('?') { '&' } else { '?' };
+    format!("{target}{sign}{more} {version}\r\n{rest}")
+}
+
 /// The head of a request with the empty line at its end, and its body.
-fn read_message(mut stream: &TcpStream) -> io::Result<(String, Vec<u8>)> {
+pub(crate) fn read_message(mut stream: &TcpStream) -> io::Result<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut part = vec![0; 64 << 10];
     let end = loop {

@@ -34,7 +34,8 @@ enum TypedFront {
 struct TypedNbd {
     /// Image files or block devices, as paths or file:// addresses, or exports of other servers, as
     /// nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=SOCK, or volumes in buckets, as
-    /// s3://BUCKET/PREFIX or folder:///DIR; the first is the default export
+    /// s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX or folder:///DIR; the first is
+    /// the default export
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     /// Listen on a unix socket that only this user may connect to

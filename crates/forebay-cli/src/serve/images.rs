@@ -34,12 +34,14 @@ fn openers(arguments: &ServeArguments) -> Result<Openers, CommandError> {
         take_over: arguments.take_over,
         chunk_bytes: arguments.chunk_bytes,
     });
-    Ok(Openers::new(files.clone())
-        .with("file", files)
-        .with("folder", buckets.clone())
-        .with("s3", buckets)
-        .with("nbd", servers.clone())
-        .with("nbd+unix", servers))
+    let mut openers = Openers::new(files.clone()).with("file", files);
+    for scheme in forebay_bucket::SCHEMES {
+        openers = openers.with(scheme, buckets.clone());
+    }
+    for scheme in forebay_nbd::client::SCHEMES {
+        openers = openers.with(scheme, servers.clone());
+    }
+    Ok(openers)
 }
 
 /// Opens every image of `arguments` through `cache`, in order.

@@ -135,6 +135,9 @@ fn a_volume_in_a_folder_is_left_to_the_next_server_or_taken_from_the_last() {
     arguments.take_over = true;
     let third = opened(&arguments).unwrap();
     third.0.report().unwrap();
-    let refused = refusal(&[Path::new("s3://bucket")], None);
-    assert!(refused.contains("s3://BUCKET/PREFIX"), "{refused}");
+    for scheme in ["s3", "az", "gs"] {
+        let refused = refusal(&[Path::new(&format!("{scheme}://bucket"))], None);
+        let form = format!("{scheme}://BUCKET/PREFIX");
+        assert!(refused.contains(&form), "{refused}");
+    }
 }

@@ -97,19 +97,22 @@ impl Plan {
 
 /// How many of the images lie in another server.
 fn in_servers(arguments: &ServeArguments) -> u64 {
-    count_of(arguments, &["nbd://", "nbd+unix://"])
+    count_of(arguments, &forebay_nbd::client::SCHEMES)
 }
 
 /// How many of the images are volumes in buckets.
 pub(super) fn in_buckets(arguments: &ServeArguments) -> u64 {
-    count_of(arguments, &["folder://", "s3://"])
+    count_of(arguments, &forebay_bucket::SCHEMES)
 }
 
-fn count_of(arguments: &ServeArguments, prefixes: &[&str]) -> u64 {
+fn count_of(arguments: &ServeArguments, schemes: &[&str]) -> u64 {
     let begins = |image: &&ImageArguments| {
         let address = image.path.as_os_str().as_encoded_bytes();
-        let has = |prefix: &&str| address.starts_with(prefix.as_bytes());
-        prefixes.iter().any(has)
+        let has = |scheme: &&str| {
+            let rest = address.strip_prefix(scheme.as_bytes());
+            rest.is_some_and(|rest| rest.starts_with(b"://"))
+        };
+        schemes.iter().any(has)
     };
     arguments.images.iter().filter(begins).count() as u64
 }

@@ -29,7 +29,8 @@ pub(crate) enum TypedVolume {
 
 #[derive(Args)]
 pub(crate) struct TypedAddress {
-    /// The volume, as s3://BUCKET/PREFIX or folder:///DIR
+    /// The volume, as s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX or
+    /// folder:///DIR
     #[arg(value_name = "VOLUME")]
     address: OsString,
 }

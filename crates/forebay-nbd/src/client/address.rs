@@ -23,7 +23,18 @@ const PORT: u16 = 10_809;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     pub(crate) place: Place,
+    /// Not without TLS, if it is there.
+    pub(crate) tls: Option<TlsWishes>,
     export: String,
+}
+
+/// What an address says of TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TlsWishes {
+    /// The folder with the authority of the server and the certificate of the client.
+    pub(crate) certificates: Option<PathBuf>,
+    /// The name in the server's certificate, if it is not that of the host.
+    pub(crate) host: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +48,7 @@ pub(crate) enum Place {
 #[non_exhaustive]
 pub enum AddressError {
     /// It does not begin with a known scheme.
-    #[error("it must begin with nbd:// or nbd+unix://")]
+    #[error("it must begin with nbd://, nbds://, nbd+unix:// or nbds+unix://")]
     Scheme,
     /// It has no host where one belongs.
     #[error("it names no host; write nbd://HOST[:PORT]/EXPORT")]
@@ -49,7 +60,10 @@ pub enum AddressError {
     #[error("it names no socket; write nbd+unix:///EXPORT?socket=PATH")]
     NoSocket,
     /// It has a parameter that is not known here.
-    #[error("{0} is not known here; the only parameter is socket=PATH, after nbd+unix://")]
+    #[error(
+        "{0} is not known here; known are socket=PATH after nbd+unix:// and nbds+unix://, and \
+         tls-certificates=DIR and tls-hostname=NAME after nbds:// and nbds+unix://"
+    )]
     Unknown(String),
     /// A percent sign is not followed by two hexadecimal digits, or the name is not UTF-8.
     #[error("{0} is not text; write a special character as % and two hexadecimal digits")]
@@ -92,18 +106,23 @@ impl std::str::FromStr for Address {
             .split_once('?')
             .map_or((rest, None), |(a, b)| (a, Some(b)));
         let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
-        let place = match scheme {
-            "nbd" if query.is_some() => {
-                return Err(AddressError::Unknown(query.unwrap_or_default().to_owned()));
-            }
-            "nbd" => tcp_place(host)?,
-            "nbd+unix" if !host.is_empty() => return Err(AddressError::NoSocket),
-            "nbd+unix" => unix_place(query)?,
+        let (is_unix, is_tls) = match scheme {
+            "nbd" => (false, false),
+            "nbds" => (false, true),
+            "nbd+unix" => (true, false),
+            "nbds+unix" => (true, true),
             _ => return Err(AddressError::Scheme),
+        };
+        let said = Parameters::read(query.unwrap_or_default(), is_unix, is_tls)?;
+        let place = match said.socket {
+            _ if !is_unix => tcp_place(host)?,
+            Some(path) if host.is_empty() && !path.as_os_str().is_empty() => Place::Unix(path),
+            _ => return Err(AddressError::NoSocket),
         };
         let export = String::from_utf8(decoded(export)?);
         Ok(Address {
             place,
+            tls: is_tls.then_some(said.tls),
             export: export.map_err(|_| AddressError::Text(rest.to_owned()))?,
         })
     }
@@ -130,15 +149,34 @@ fn tcp_place(host: &str) -> Result<Place, AddressError> {
     })
 }
 
-fn unix_place(query: Option<&str>) -> Result<Place, AddressError> {
-    let query = query.ok_or(AddressError::NoSocket)?;
-    let Some(path) = query.strip_prefix("socket=") else {
-        return Err(AddressError::Unknown(query.to_owned()));
-    };
-    if path.is_empty() {
-        return Err(AddressError::NoSocket);
+/// What stands after the question mark.
+#[derive(Default)]
+struct Parameters {
+    socket: Option<PathBuf>,
+    tls: TlsWishes,
+}
+
+impl Parameters {
+    fn read(query: &str, is_unix: bool, is_tls: bool) -> Result<Parameters, AddressError> {
+        let mut said = Parameters::default();
+        for part in query.split('&').filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let bytes = decoded(value)?;
+            match name {
+                "socket" if is_unix => said.socket = Some(OsString::from_vec(bytes).into()),
+                "tls-certificates" if is_tls => {
+                    said.tls.certificates = Some(OsString::from_vec(bytes).into());
+                }
+                "tls-hostname" if is_tls => {
+                    let host = String::from_utf8(bytes);
+                    let host = host.map_err(|_| AddressError::Text(value.to_owned()))?;
+                    said.tls.host = Some(host);
+                }
+                _ => return Err(AddressError::Unknown(part.to_owned())),
+            }
+        }
+        Ok(said)
     }
-    Ok(Place::Unix(OsString::from_vec(decoded(path)?).into()))
 }
 
 /// `text` with its percent signs resolved.
@@ -183,10 +221,33 @@ mod tests {
         ] {
             let expected = Address {
                 place,
+                tls: None,
                 export: export.to_owned(),
             };
             assert_eq!(text.parse(), Ok(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn addresses_with_tls_name_certificates_and_the_server() {
+        let address: Address = "nbds://host/disk?tls-certificates=/etc/pki%201&tls-hostname=other"
+            .parse()
+            .unwrap();
+        let wishes = TlsWishes {
+            certificates: Some("/etc/pki 1".into()),
+            host: Some("other".to_owned()),
+        };
+        assert_eq!(
+            (address.tls, address.export.as_str()),
+            (Some(wishes), "disk")
+        );
+        let address: Address = "nbds+unix:///?socket=/s&tls-certificates=d"
+            .parse()
+            .unwrap();
+        assert_eq!(address.place, Place::Unix("/s".into()));
+        assert!(address.tls.is_some());
+        let address: Address = "nbds://host".parse().unwrap();
+        assert_eq!(address.tls, Some(TlsWishes::default()));
     }
 
     #[test]
@@ -207,7 +268,13 @@ mod tests {
             ("nbd://host/?socket=/s", unknown("socket=/s")),
             ("nbd://host/%4", AddressError::Text("%4".to_owned())),
             ("nbd://host/%xy", AddressError::Text("%xy".to_owned())),
-            ("nbds://host/", AddressError::Scheme),
+            ("nbds://host/?tls-psk-file=k", unknown("tls-psk-file=k")),
+            (
+                "nbd://host/?tls-certificates=d",
+                unknown("tls-certificates=d"),
+            ),
+            ("nbds+unix:///disk", AddressError::NoSocket),
+            ("nbdx://host/", AddressError::Scheme),
             ("host", AddressError::Scheme),
         ] {
             assert_eq!(text.parse::<Address>(), Err(error), "{text}");

@@ -5,6 +5,7 @@ use super::dialing::GoesOn;
 use super::greeting::Facts;
 use super::link::Link;
 use super::refusal::ClientError;
+use super::trust::Trust;
 use crate::wire::transmission_flag;
 use forebay_base::Span;
 
@@ -33,7 +34,12 @@ pub(crate) fn connect_all(
     demands: Demands,
     goes_on: &mut GoesOn<'_>,
 ) -> Result<Vec<Link>, ClientError> {
-    let first = Link::open(address, goes_on)?;
+    // Certificates that were renewed are read with each try.
+    let trust = match &address.tls {
+        Some(wishes) => Some(Trust::read(wishes, &address.place)?),
+        None => None,
+    };
+    let first = Link::open(address, trust.as_ref(), goes_on)?;
     demands.check(&first.facts)?;
     let facts = first.facts;
     let mut links = vec![first];
@@ -41,7 +47,7 @@ pub(crate) fn connect_all(
         return Ok(links);
     }
     while links.len() < LINKS {
-        match Link::open(address, goes_on) {
+        match Link::open(address, trust.as_ref(), goes_on) {
             Ok(link) if link.facts == facts => links.push(link),
             // Another server has taken its place; the next try finds only that one.
             Ok(_) => return Err(ClientError::Changing),

@@ -7,7 +7,9 @@
 use super::address::Place;
 use super::conversation::INPUT_BYTES;
 use super::greeting::{Facts, Greeting};
+use super::line::Line;
 use super::refusal::ClientError;
+use super::trust::Trust;
 use crate::socket::{Moved, Socket};
 use forebay_base::Span;
 use forebay_rt::thread::{Stopwatch, pause_current};
@@ -97,14 +99,19 @@ fn watch_over(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// The handshake. What the server sent after it is left in `input`.
+/// The handshake, through TLS if there is `trust`. What the server sent after it is left in
+/// `input`.
 pub(crate) fn greet(
-    socket: &Socket,
+    line: &mut Line,
     export: &str,
+    trust: Option<&Trust>,
     input: &mut Vec<u8>,
     goes_on: &mut GoesOn<'_>,
 ) -> Result<Facts, ClientError> {
-    let mut greeting = Greeting::new(export);
+    let mut greeting = match trust {
+        Some(_) => Greeting::with_tls(export),
+        None => Greeting::new(export),
+    };
     let (mut output, mut room) = (Vec::new(), vec![0; INPUT_BYTES]);
     let clock = Stopwatch::start();
     loop {
@@ -113,25 +120,65 @@ pub(crate) fn greet(
         if let Some(facts) = facts {
             return Ok(facts);
         }
+        if let Some(trust) = trust.filter(|_| greeting.begins_tls()) {
+            greeting.secured(input, &mut output)?;
+            let begun = line.begin_tls(trust);
+            begun.map_err(|error| ClientError::Untrusted(trust.reason_of(&error)))?;
+        }
         if taken > 0 {
             continue;
         }
         check(&clock, goes_on).map_err(ClientError::Away)?;
         let mut wanted = PollFlags::IN;
-        wanted.set(PollFlags::OUT, !output.is_empty());
-        sleep(socket, wanted);
-        let lost = || ClientError::Away(io::ErrorKind::ConnectionReset.into());
-        match socket.send(&output) {
-            _ if output.is_empty() => {}
-            Moved::Bytes(count) => drop(output.drain(..count)),
-            Moved::NotNow => {}
-            Moved::Closed | Moved::Broken => return Err(lost()),
+        wanted.set(PollFlags::OUT, !output.is_empty() || line.has_unsent());
+        sleep(line, wanted);
+        if exchange(line, &mut output, input, &mut room).is_err() {
+            return Err(lost(line, trust));
         }
-        match socket.receive(&mut room) {
-            Moved::Bytes(count) => input.extend(&room[..count]),
-            Moved::NotNow => {}
-            Moved::Closed | Moved::Broken => return Err(lost()),
-        }
+    }
+}
+
+/// The connection is gone.
+struct Gone;
+
+/// Sends and receives once.
+fn exchange(
+    line: &mut Line,
+    output: &mut Vec<u8>,
+    input: &mut Vec<u8>,
+    room: &mut [u8],
+) -> Result<(), Gone> {
+    let sent = if output.is_empty() {
+        line.flush()
+    } else {
+        line.send(output)
+    };
+    match sent {
+        Moved::Bytes(count) if !output.is_empty() => drop(output.drain(..count)),
+        Moved::Bytes(_) | Moved::NotNow => {}
+        // What the server said of it may be there to be read.
+        Moved::Closed | Moved::Broken if line.is_tls() => {}
+        Moved::Closed | Moved::Broken => return Err(Gone),
+    }
+    match line.receive(room) {
+        Moved::Bytes(count) => input.extend(&room[..count]),
+        Moved::NotNow => {}
+        Moved::Closed | Moved::Broken => return Err(Gone),
+    }
+    Ok(())
+}
+
+/// Why the connection is gone.
+fn lost(line: &Line, trust: Option<&Trust>) -> ClientError {
+    let kind = io::ErrorKind::ConnectionReset;
+    match (trust, line.failure()) {
+        (Some(trust), Some(failure)) => ClientError::Untrusted(trust.reason_of(failure)),
+        // An alert can be lost with its connection.
+        _ if line.is_tls() => ClientError::Away(io::Error::new(
+            kind,
+            "it ended the connection during TLS; it may not accept this client's certificate",
+        )),
+        _ => ClientError::Away(kind.into()),
     }
 }
 
@@ -206,7 +253,8 @@ mod tests {
     fn a_caller_before_a_silent_server_is_asked_whether_to_go_on() {
         let (socket, _silent) = UnixStream::pair().expect("two sockets");
         let mut asked = 0;
-        let facts = greet(&Socket::Unix(socket), "disk", &mut Vec::new(), &mut || {
+        let mut line = Line::new(Socket::Unix(socket));
+        let facts = greet(&mut line, "disk", None, &mut Vec::new(), &mut || {
             asked += 1;
             asked < 3
         });

@@ -53,8 +53,17 @@ pub enum GreetingError {
     #[error("its answer to option {0} makes no sense")]
     Answer(u32),
     /// It requires TLS.
-    #[error("it asks for TLS, which this client does not speak")]
+    #[error("it requires TLS; its address begins with nbds:// or nbds+unix://")]
     WantsTls,
+    /// It has no TLS.
+    #[error(
+        "it offers no TLS; nothing is sent to it in the clear unless its address begins with \
+             nbd:// or nbd+unix://"
+    )]
+    NoTls,
+    /// Bytes came in the clear where TLS begins: somebody between may have added them.
+    #[error("it sent bytes in the clear after it had agreed on TLS")]
+    Clear,
     /// It has no such export.
     #[error("it has no such export")]
     UnknownExport,
@@ -77,6 +86,9 @@ pub enum GreetingError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     Greeting,
+    StartTls,
+    /// The caller has to begin TLS.
+    Tls,
     Structured,
     Contexts,
     Go,
@@ -97,6 +109,7 @@ enum Waiting {
 #[derive(Debug)]
 pub struct Greeting<'n> {
     export: &'n str,
+    is_tls: bool,
     waiting: Waiting,
     replies: u32,
     has_length: bool,
@@ -108,6 +121,7 @@ impl<'n> Greeting<'n> {
     pub fn new(export: &'n str) -> Greeting<'n> {
         Greeting {
             export,
+            is_tls: false,
             waiting: Waiting::Greeting,
             replies: 0,
             has_length: false,
@@ -121,6 +135,33 @@ impl<'n> Greeting<'n> {
                 allocation: None,
             },
         }
+    }
+
+    /// A handshake that asks for TLS before anything else.
+    pub fn with_tls(export: &'n str) -> Greeting<'n> {
+        Greeting {
+            is_tls: true,
+            ..Greeting::new(export)
+        }
+    }
+
+    /// Whether the server has agreed on TLS, and the caller has to begin it. Then
+    /// [`Greeting::secured`] goes on.
+    pub fn begins_tls(&self) -> bool {
+        self.waiting == Waiting::Tls
+    }
+
+    /// Goes on: what is appended to `output` is sent through TLS. `input` is what had come in the
+    /// clear.
+    ///
+    /// # Errors
+    /// [`GreetingError::Clear`] if there was any.
+    pub fn secured(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<(), GreetingError> {
+        if !input.is_empty() {
+            return Err(GreetingError::Clear);
+        }
+        self.ask(Waiting::Structured, &[], output);
+        Ok(())
     }
 
     /// Takes the next step from `input` if it is there in full, and appends what is to be sent to
@@ -140,7 +181,7 @@ impl<'n> Greeting<'n> {
             self.take_greeting(input, output)?;
             return Ok((GREETING_BYTES, None));
         }
-        if input.len() < REPLY_HEAD_BYTES {
+        if input.len() < REPLY_HEAD_BYTES || self.begins_tls() {
             return Ok((0, None));
         }
         let asked = self.asked();
@@ -160,6 +201,7 @@ impl<'n> Greeting<'n> {
     fn asked(&self) -> u32 {
         match self.waiting {
             Waiting::Greeting | Waiting::Structured => option::STRUCTURED_REPLY,
+            Waiting::StartTls | Waiting::Tls => option::STARTTLS,
             Waiting::Contexts => option::SET_META_CONTEXT,
             Waiting::Go => option::GO,
         }
@@ -176,7 +218,12 @@ impl<'n> Greeting<'n> {
         }
         let no_zeroes = flags & handshake_flag::NO_ZEROES;
         output.extend(u32::from(handshake_flag::FIXED_NEWSTYLE | no_zeroes).to_be_bytes());
-        self.ask(Waiting::Structured, &[], output);
+        let first = if self.is_tls {
+            Waiting::StartTls
+        } else {
+            Waiting::Structured
+        };
+        self.ask(first, &[], output);
         Ok(())
     }
 
@@ -205,6 +252,8 @@ impl<'n> Greeting<'n> {
         let refused = kind & (1 << 31) != 0;
         match (self.waiting, kind) {
             (_, option_reply::ERR_TLS_REQD) => return Err(GreetingError::WantsTls),
+            (Waiting::StartTls, option_reply::ACK) => self.waiting = Waiting::Tls,
+            (Waiting::StartTls, _) if refused => return Err(GreetingError::NoTls),
             (Waiting::Structured, option_reply::ACK) => {
                 self.facts.is_structured = true;
                 let mut data = text(self.export);

@@ -218,3 +218,39 @@ fn the_options_are_what_the_protocol_says() {
     assert_eq!(output[..16], *b"IHAVEOPT\0\0\0\x07\0\0\0\x0c");
     assert_eq!(output[16..], *b"\0\0\0\x04disk\0\x01\0\x03");
 }
+
+#[test]
+fn tls_begins_before_anything_else_is_asked_and_nothing_may_come_in_the_clear_with_it() {
+    let mut client = Greeting::with_tls("disk");
+    let mut output = Vec::new();
+    client.advance(&greeting(), &mut output).unwrap();
+    // The client's flags, and one option.
+    assert_eq!(output[12..16], option::STARTTLS.to_be_bytes());
+    assert_eq!(output.len(), 20, "no other option goes in the clear");
+    assert!(!client.begins_tls());
+    let agreed = reply(option::STARTTLS, option_reply::ACK, &[]);
+    output.clear();
+    let (taken, facts) = client.advance(&agreed, &mut output).unwrap();
+    assert_eq!((taken, facts, output.len()), (agreed.len(), None, 0));
+    assert!(client.begins_tls());
+    let injected = reply(option::STRUCTURED_REPLY, option_reply::ACK, &[]);
+    assert_eq!(client.advance(&injected, &mut output), Ok((0, None)));
+    assert_eq!(
+        client.secured(&injected, &mut output),
+        Err(GreetingError::Clear)
+    );
+    assert_eq!(client.secured(&[], &mut output), Ok(()));
+    assert_eq!(output[8..12], option::STRUCTURED_REPLY.to_be_bytes());
+    assert!(!client.begins_tls());
+}
+
+#[test]
+fn a_server_without_tls_is_not_asked_in_the_clear() {
+    for error in [option_reply::ERR_UNSUP, option_reply::ERR_INVALID] {
+        let mut client = Greeting::with_tls("disk");
+        let mut output = Vec::new();
+        client.advance(&greeting(), &mut output).unwrap();
+        let refused = client.advance(&reply(option::STARTTLS, error, &[]), &mut output);
+        assert_eq!(refused, Err(GreetingError::NoTls));
+    }
+}

@@ -5,10 +5,12 @@ use super::address::Address;
 use super::conversation::{Conversation, Event, INPUT_BYTES};
 use super::dialing::{GoesOn, connect, greet};
 use super::greeting::Facts;
+use super::line::{Line, TLS_BYTES};
 use super::outbox::Outbox;
 use super::pending::{Pending, Question};
 use super::refusal::ClientError;
-use crate::socket::{Moved, Socket};
+use super::trust::Trust;
+use crate::socket::Moved;
 use crate::wire::{Errno, REQUEST_BYTES, Request, command};
 use forebay_base::PAGE_BYTES;
 use rustix::event::PollFlags;
@@ -24,7 +26,7 @@ const RECEIVED_BYTES: usize = 256 << 10;
 
 /// Memory of one connection: the most bytes that are on their way in and out.
 pub(crate) const LINK_BYTES: usize =
-    INPUT_BYTES + RECEIVED_BYTES + Outbox::size_bytes(LONGEST_REQUEST_BYTES);
+    INPUT_BYTES + RECEIVED_BYTES + Outbox::size_bytes(LONGEST_REQUEST_BYTES) + TLS_BYTES;
 
 /// A request under way, and the question that was sent for it.
 type UnderWay = Option<(Pending, Question)>;
@@ -32,7 +34,7 @@ type UnderWay = Option<(Pending, Question)>;
 /// One connection to a server.
 #[derive(Debug)]
 pub(crate) struct Link {
-    pub(crate) socket: Socket,
+    pub(crate) line: Line,
     pub(crate) facts: Facts,
     conversation: Conversation,
     under_way: Vec<UnderWay>,
@@ -55,15 +57,21 @@ pub(crate) struct Answered {
 }
 
 impl Link {
-    /// Connects to `address` and completes the handshake, as long as `goes_on` allows it.
-    pub(crate) fn open(address: &Address, goes_on: &mut GoesOn<'_>) -> Result<Link, ClientError> {
+    /// Connects to `address` and completes the handshake, as long as `goes_on` allows it; through
+    /// TLS if there is `trust`.
+    pub(crate) fn open(
+        address: &Address,
+        trust: Option<&Trust>,
+        goes_on: &mut GoesOn<'_>,
+    ) -> Result<Link, ClientError> {
         let socket = connect(&address.place, goes_on).map_err(ClientError::Away)?;
+        let mut line = Line::new(socket);
         let mut input = Vec::with_capacity(INPUT_BYTES);
-        let facts = greet(&socket, address.export(), &mut input, goes_on)?;
+        let facts = greet(&mut line, address.export(), trust, &mut input, goes_on)?;
         let filled = 0..input.len();
         input.resize(INPUT_BYTES + RECEIVED_BYTES, 0);
         Ok(Link {
-            socket,
+            line,
             facts,
             conversation: Conversation::new(facts.is_structured, SLOTS),
             under_way: (0..SLOTS).map(|_| None).collect(),
@@ -108,15 +116,20 @@ impl Link {
     /// The events of the socket to wait for.
     pub(crate) fn interest(&self) -> PollFlags {
         let mut wanted = PollFlags::IN;
-        wanted.set(PollFlags::OUT, !self.outbox.unsent().is_empty());
+        let has_unsent = !self.outbox.unsent().is_empty() || self.line.has_unsent();
+        wanted.set(PollFlags::OUT, has_unsent);
         wanted
     }
 
     /// Sends as much as the server takes. True if something was sent.
     pub(crate) fn send(&mut self) -> Result<bool, Broken> {
-        let mut has_moved = false;
+        let mut has_moved = match self.line.flush() {
+            Moved::Bytes(_) => true,
+            Moved::NotNow => false,
+            Moved::Closed | Moved::Broken => return Err(Broken(None)),
+        };
         while !self.outbox.unsent().is_empty() {
-            match self.socket.send(self.outbox.unsent()) {
+            match self.line.send(self.outbox.unsent()) {
                 Moved::Bytes(count) => self.outbox.was_sent(count),
                 Moved::NotNow => return Ok(has_moved),
                 Moved::Closed | Moved::Broken => return Err(Broken(None)),
@@ -133,7 +146,7 @@ impl Link {
             self.filled = 0..self.filled.len();
         }
         let had = self.filled.end;
-        let moved = self.socket.receive(&mut self.input[had..]);
+        let moved = self.line.receive(&mut self.input[had..]);
         match moved {
             Moved::Bytes(count) => self.filled.end += count,
             Moved::NotNow if had == 0 => return Ok(false),
@@ -179,7 +192,7 @@ impl Link {
     }
 
     /// Says goodbye. The server may be gone already.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn leave(&mut self) {
         let request = Request {
             flags: 0,
             kind: command::DISC,
@@ -187,6 +200,6 @@ impl Link {
             offset_bytes: 0,
             length_bytes: 0,
         };
-        self.socket.send(&request.encode());
+        self.line.send(&request.encode());
     }
 }

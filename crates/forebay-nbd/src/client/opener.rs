@@ -10,7 +10,11 @@ use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
 
-/// Its addresses are `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`.
+/// The schemes of the addresses of exports of servers.
+pub const SCHEMES: [&str; 4] = ["nbd", "nbds", "nbd+unix", "nbds+unix"];
+
+/// Its addresses are `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`, and
+/// `nbds://HOST[:PORT]/EXPORT?tls-certificates=DIR` and `nbds+unix:///EXPORT?socket=PATH` with TLS.
 ///
 /// A volume is refused to a second writer of this opener. The protocol has no claims: another
 /// program may write to the same export, and this one cannot know.

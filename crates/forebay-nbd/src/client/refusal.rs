@@ -2,6 +2,7 @@
 
 use super::conversation::ConversationError;
 use super::greeting::GreetingError;
+use crate::tls::TlsError;
 use std::io;
 use thiserror::Error;
 
@@ -15,6 +16,12 @@ pub enum ClientError {
     /// The handshake failed.
     #[error("the server cannot be used: {0}")]
     Greeting(#[from] GreetingError),
+    /// The certificates of this side cannot be used.
+    #[error("{0}")]
+    Certificates(#[from] TlsError),
+    /// One side does not trust the other.
+    #[error("the server cannot be used: {0}")]
+    Untrusted(String),
     /// It sent something that cannot be understood.
     #[error("the server is not understood: {0}")]
     Conversation(#[from] ConversationError),

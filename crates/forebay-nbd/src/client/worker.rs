@@ -93,7 +93,7 @@ impl Worker {
             match self.move_bytes() {
                 Ok(true) => {}
                 Ok(false) if is_stopped && self.is_idle() => {
-                    self.links.iter().for_each(Link::leave);
+                    self.links.iter_mut().for_each(Link::leave);
                     return;
                 }
                 Ok(false) => self.sleep(None),
@@ -263,7 +263,7 @@ impl Worker {
         let mut fds = Vec::with_capacity(1 + self.links.len());
         fds.push(PollFd::new(&*self.mail.alarm, PollFlags::IN));
         for link in &self.links {
-            fds.push(PollFd::new(&link.socket, link.interest()));
+            fds.push(PollFd::new(&link.line, link.interest()));
         }
         let timeout = longest.map(|longest| Timespec {
             tv_sec: (longest.as_nanos() / 1_000_000_000) as i64,

@@ -1,5 +1,7 @@
 //! Servers of other projects, started for a test: `nbdkit` and `qemu-nbd`.
 
+#![allow(dead_code, reason = "each test file uses a part")]
+
 use forebay_base::Span;
 use forebay_nbd::client::{Address, ClientSettings, NbdStore};
 use forebay_rt::thread;
@@ -83,7 +85,7 @@ impl Far {
         self.folder.path().join("image")
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("far.sock")
     }
 

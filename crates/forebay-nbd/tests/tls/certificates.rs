@@ -1,5 +1,7 @@
 //! The certificate authority of one test, and the certificates that it signs.
 
+#![allow(dead_code, reason = "each test file uses a part")]
+
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -23,7 +25,11 @@ impl Authority {
 
     /// A certificate for `name` and its key.
     fn sign(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
-        let params = CertificateParams::new(vec![name.to_owned()]).expect("it is well formed");
+        let params = CertificateParams::new(vec![name.to_owned()]);
+        self.sign_as(&params.expect("it is well formed"))
+    }
+
+    fn sign_as(&self, params: &CertificateParams) -> (rcgen::Certificate, KeyPair) {
         let key = KeyPair::generate().expect("it is well formed");
         let certificate = params
             .signed_by(&key, &self.issuer)
@@ -33,13 +39,30 @@ impl Authority {
 
     /// Writes the files that a server needs into `folder`, under the usual names.
     pub(crate) fn write_server(&self, folder: &Path) {
-        let (certificate, key) = self.sign("localhost");
+        self.write(folder, "server", self.sign("localhost"));
+    }
+
+    /// The same, with a certificate that has expired.
+    pub(crate) fn write_expired_server(&self, folder: &Path) {
+        let params = CertificateParams::new(vec!["localhost".to_owned()]);
+        let mut params = params.expect("it is well formed");
+        params.not_before = rcgen::date_time_ymd(2019, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+        self.write(folder, "server", self.sign_as(&params));
+    }
+
+    /// Writes the files that a client needs into `folder`, under the usual names.
+    pub(crate) fn write_client(&self, folder: &Path) {
+        self.write(folder, "client", self.sign("client"));
+    }
+
+    fn write(&self, folder: &Path, whose: &str, (certificate, key): (rcgen::Certificate, KeyPair)) {
         let write = |name: &str, text: String| {
             std::fs::write(folder.join(name), text).expect("the folder is ours");
         };
         write("ca-cert.pem", self.issuer.pem());
-        write("server-cert.pem", certificate.pem());
-        write("server-key.pem", key.serialize_pem());
+        write(&format!("{whose}-cert.pem"), certificate.pem());
+        write(&format!("{whose}-key.pem"), key.serialize_pem());
     }
 
     /// A client that trusts this authority and shows a certificate signed by `other`.

@@ -1,0 +1,227 @@
+//! The clients of `object_store`: one for each service, set up from the environment.
+
+use crate::answers::invalid;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::{ObjectStore, RetryConfig};
+use std::io;
+use std::sync::Arc;
+
+/// Tries are counted and repeated by whoever asks, who knows what may be done twice.
+fn once() -> RetryConfig {
+    // Another part of the program may have installed it, or another one: both can be used.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    RetryConfig {
+        max_retries: 0,
+        ..RetryConfig::default()
+    }
+}
+
+pub(crate) fn s3(bucket: &str, options: &[(&str, &str)]) -> io::Result<Arc<dyn ObjectStore>> {
+    let mut builder = AmazonS3Builder::from_env();
+    for (key, value) in options {
+        let key: AmazonS3ConfigKey = key.parse().map_err(|error| invalid(&error))?;
+        builder = builder.with_config(key, *value);
+    }
+    let built = builder.with_bucket_name(bucket).with_retry(once()).build();
+    Ok(Arc::new(built.map_err(|error| invalid(&error))?))
+}
+
+pub(crate) fn azure(container: &str, options: &[(&str, &str)]) -> io::Result<Arc<dyn ObjectStore>> {
+    let mut builder = MicrosoftAzureBuilder::from_env();
+    for (key, value) in azure_settings(|name| std::env::var(name).ok())? {
+        builder = builder.with_config(key, value);
+    }
+    for (key, value) in options {
+        let key: AzureConfigKey = key.parse().map_err(|error| invalid(&error))?;
+        builder = builder.with_config(key, *value);
+    }
+    let value_of = |key| builder.get_config_value(&key);
+    let is_emulator = value_of(AzureConfigKey::UseEmulator).as_deref() == Some("true");
+    if value_of(AzureConfigKey::AccountName).is_none() && !is_emulator {
+        return refused("no account is named; set AZURE_STORAGE_ACCOUNT");
+    }
+    let built = builder
+        .with_container_name(container)
+        .with_retry(once())
+        .build();
+    Ok(Arc::new(built.map_err(|error| invalid(&error))?))
+}
+
+pub(crate) fn google(bucket: &str, options: &[(&str, &str)]) -> io::Result<Arc<dyn ObjectStore>> {
+    let mut builder = GoogleCloudStorageBuilder::from_env();
+    for (key, value) in google_settings(|name| std::env::var(name).ok()) {
+        builder = builder.with_config(key, value);
+    }
+    for (key, value) in options {
+        let key: GoogleConfigKey = key.parse().map_err(|error| invalid(&error))?;
+        builder = builder.with_config(key, *value);
+    }
+    let built = builder.with_bucket_name(bucket).with_retry(once()).build();
+    Ok(Arc::new(built.map_err(|error| invalid(&error))?))
+}
+
+/// What other tools of Azure read from the environment and `object_store` does not.
+fn azure_settings(
+    variable: impl Fn(&str) -> Option<String>,
+) -> io::Result<Vec<(AzureConfigKey, String)>> {
+    let mut settings = Vec::new();
+    if let Some(text) = variable("AZURE_STORAGE_CONNECTION_STRING") {
+        settings.extend(connection(&text)?);
+    }
+    for (name, key) in [
+        ("AZURE_STORAGE_ACCOUNT", AzureConfigKey::AccountName),
+        ("AZURE_STORAGE_KEY", AzureConfigKey::AccessKey),
+    ] {
+        settings.extend(variable(name).map(|value| (key, value)));
+    }
+    Ok(settings)
+}
+
+/// The settings in a connection string of Azure.
+fn connection(text: &str) -> io::Result<Vec<(AzureConfigKey, String)>> {
+    let parts = text.split(';').filter(|part| !part.trim().is_empty());
+    let parts: Option<Vec<_>> = parts.map(|part| part.trim().split_once('=')).collect();
+    let Some(parts) = parts else {
+        return refused("AZURE_STORAGE_CONNECTION_STRING is not NAME=VALUE;NAME=VALUE");
+    };
+    let value_of = |name: &str| {
+        let found = parts
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| (*value).to_owned())
+    };
+    if value_of("UseDevelopmentStorage").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        return Ok(vec![(AzureConfigKey::UseEmulator, "true".to_owned())]);
+    }
+    let mut settings: Vec<_> = [
+        ("AccountName", AzureConfigKey::AccountName),
+        ("AccountKey", AzureConfigKey::AccessKey),
+        ("SharedAccessSignature", AzureConfigKey::SasKey),
+    ]
+    .into_iter()
+    .filter_map(|(name, key)| Some((key, value_of(name)?)))
+    .collect();
+    let scheme = value_of("DefaultEndpointsProtocol").unwrap_or_else(|| "https".to_owned());
+    let endpoint = value_of("BlobEndpoint").or_else(|| {
+        let (account, suffix) = (value_of("AccountName")?, value_of("EndpointSuffix")?);
+        Some(format!("{scheme}://{account}.blob.{suffix}"))
+    });
+    if let Some(endpoint) = endpoint {
+        if endpoint.starts_with("http://") {
+            let key = AzureConfigKey::Client(object_store::ClientConfigKey::AllowHttp);
+            settings.push((key, "true".to_owned()));
+        }
+        settings.push((AzureConfigKey::Endpoint, endpoint));
+    }
+    Ok(settings)
+}
+
+/// What other tools of Google read from the environment and `object_store` does not: an emulator,
+/// which takes no keys.
+fn google_settings(variable: impl Fn(&str) -> Option<String>) -> Vec<(GoogleConfigKey, String)> {
+    let Some(host) = variable("STORAGE_EMULATOR_HOST").filter(|host| !host.is_empty()) else {
+        return Vec::new();
+    };
+    let address = if host.contains("://") {
+        host
+    } else {
+        format!("http://{host}")
+    };
+    vec![
+        (
+            GoogleConfigKey::BaseUrl,
+            address.trim_end_matches('/').to_owned(),
+        ),
+        // Without one, the machine is asked for its own keys.
+        (GoogleConfigKey::BearerToken, "emulator".to_owned()),
+    ]
+}
+
+fn refused<T>(text: &str) -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn azure_of(name: &'static str, value: &'static str) -> Vec<(String, String)> {
+        let settings = azure_settings(|asked| (asked == name).then(|| value.to_owned()));
+        let settings = settings.expect("it makes sense");
+        let named = |(key, value): (AzureConfigKey, String)| (key.as_ref().to_owned(), value);
+        settings.into_iter().map(named).collect()
+    }
+
+    #[test]
+    fn the_variables_of_the_tools_of_azure_are_read() {
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(
+            azure_of("AZURE_STORAGE_ACCOUNT", "ours"),
+            [pair("azure_storage_account_name", "ours")]
+        );
+        assert_eq!(
+            azure_of("AZURE_STORAGE_KEY", "a2V5"),
+            [pair("azure_storage_account_key", "a2V5")]
+        );
+        let text = "DefaultEndpointsProtocol=https;AccountName=ours;AccountKey=a2V5==;\
+                    EndpointSuffix=core.windows.net;";
+        assert_eq!(
+            azure_of("AZURE_STORAGE_CONNECTION_STRING", text),
+            [
+                pair("azure_storage_account_name", "ours"),
+                pair("azure_storage_account_key", "a2V5=="),
+                pair(
+                    "azure_storage_endpoint",
+                    "https://ours.blob.core.windows.net"
+                ),
+            ]
+        );
+        let text = "BlobEndpoint=http://127.0.0.1:10000/a;SharedAccessSignature=sv=1&sig=x%3D";
+        assert_eq!(
+            azure_of("AZURE_STORAGE_CONNECTION_STRING", text),
+            [
+                pair("azure_storage_sas_key", "sv=1&sig=x%3D"),
+                pair("allow_http", "true"),
+                pair("azure_storage_endpoint", "http://127.0.0.1:10000/a"),
+            ]
+        );
+        assert_eq!(
+            azure_of(
+                "AZURE_STORAGE_CONNECTION_STRING",
+                "UseDevelopmentStorage=true"
+            ),
+            [pair("azure_storage_use_emulator", "true")]
+        );
+        assert!(connection("nonsense").is_err());
+    }
+
+    #[test]
+    fn an_emulator_of_google_is_asked_without_keys() {
+        for (host, address) in [
+            ("localhost:4443", "http://localhost:4443"),
+            ("https://localhost:4443/", "https://localhost:4443"),
+        ] {
+            let settings = google_settings(|name| {
+                assert_eq!(name, "STORAGE_EMULATOR_HOST");
+                Some(host.to_owned())
+            });
+            let expected = (GoogleConfigKey::BaseUrl, address.to_owned());
+            assert_eq!(settings[0], expected);
+            assert_eq!(settings[1].0, GoogleConfigKey::BearerToken);
+        }
+        assert_eq!(google_settings(|_| Some(String::new())), []);
+    }
+
+    #[test]
+    fn an_account_that_is_missing_is_asked_for_by_name() {
+        let text = azure("backups", &[]).map(drop).unwrap_err().to_string();
+        assert!(text.contains("AZURE_STORAGE_ACCOUNT"), "{text}");
+        let emulator = [("azure_storage_use_emulator", "true")];
+        assert!(azure("backups", &emulator).is_ok());
+        let options = [("no_such_option", "1")];
+        assert!(azure("b", &options).is_err());
+        assert!(google("b", &options).is_err());
+    }
+}
