@@ -262,6 +262,22 @@ fn a_machine_has_what_it_says_and_the_rest_of_its_base() {
 }
 
 #[test]
+fn pauses_have_the_tick_of_a_machine_that_says_one() {
+    let ticks_ms = |text: &str| {
+        let machine = Machine::parse(text).expect("good");
+        (machine.tick.as_millis(), machine.pause_tick.as_millis())
+    };
+    let zone = "size = \"64M\"";
+    assert_eq!(ticks_ms(&small(zone, "")), (4, 1));
+    let said =
+        |tick_ms: u64| small(zone, "").replacen("costs", &format!("tick_ms = {tick_ms}\ncosts"), 1);
+    assert_eq!(ticks_ms(&said(10)), (10, 10));
+    assert_eq!(ticks_ms(&said(4)), (4, 4));
+    let reported = message_of(&said(101));
+    assert_eq!(reported, "line 3: tick_ms is 101; 1 to 100 are allowed");
+}
+
+#[test]
 fn a_bad_base_is_refused_with_its_line() {
     let reported = message_of("name = \"m\"\nbase = \"pdp-11\"\n");
     assert!(

@@ -287,3 +287,43 @@ fn a_process_goes_on_after_a_call_that_failed_if_its_text_says_so() {
     let error = run(&Plan::of_scenario(scenario)).expect_err("its sync failed");
     assert!(error.to_string().contains("log"), "{error}");
 }
+
+/// The mean pause of `writers` in the scenario of a tick of 4 ms, with another tick, under `policy`.
+fn mean_pause_ms(writers: u64, tick_ms: u64, policy: &str) -> f64 {
+    let text = include_str!("../../../../scenarios/tick-of-4-ms.toml");
+    let text = text
+        .replace("count = 4", &format!("count = {writers}"))
+        .replace("tick_ms = 4", &format!("tick_ms = {tick_ms}"));
+    let scenario = Scenario::parse(&text).unwrap();
+    let outcome = run(&Plan::of_scenario(scenario).under(policy)).unwrap();
+    outcome.distributions["pause"].mean
+}
+
+#[test]
+fn pauses_of_a_kernel_obey_the_tick_of_the_machine() {
+    // 7,324 pages a second. A quota is the rate of a writer times its target, and takes as long as
+    // the writer has for it; what is less than the shortest pause is that (spec/writeback.md 5.4).
+    let fair = |writers: f64, quota: f64| 1e3 * quota * writers / 7_324.0;
+    let expected_ms = [
+        (1, 1, fair(1.0, 71.0)),
+        (4, 1, fair(4.0, 51.0)),
+        (1, 4, 8.0),
+        (4, 4, fair(4.0, 42.0)),
+        (100, 4, 200.0),
+        (1, 10, 10.0),
+        (4, 10, fair(4.0, 32.0)),
+    ];
+    for (writers, tick_ms, expected_ms) in expected_ms {
+        let found_ms = mean_pause_ms(writers, tick_ms, "linux-5.16");
+        assert!(
+            (found_ms - expected_ms).abs() <= expected_ms / 10.0,
+            "{writers} writers, {tick_ms} ms: {found_ms:.2}, {expected_ms:.2} by the law"
+        );
+    }
+}
+
+#[test]
+fn pauses_that_are_cut_fine_have_no_tick() {
+    let paused_ms = |tick_ms| mean_pause_ms(4, tick_ms, "forebay");
+    assert_eq!(paused_ms(10).to_bits(), paused_ms(1).to_bits());
+}
