@@ -230,7 +230,8 @@ fn any_sizing() -> impl Strategy<Value = (PauseSizing, u64, Tick)> {
 proptest! {
     #[test]
     fn condition_1_a_sleep_is_whole_ticks_up_to_200_ms(
-        (sizing, task, tick) in any_sizing(), nr_dirtied in 0_u64..1 << 40, quota in 0_u64..1 << 20,
+        (sizing, task, tick) in any_sizing(),
+        nr_dirtied in 0_u64..1 << 40, quota in 0_u64..1 << 20,
         paused in prop::option::of(0_u64..1 << 40), now_ms in 0_u64..1 << 40,
     ) {
         let clock = asked(nr_dirtied, paused, quota);

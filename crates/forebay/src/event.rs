@@ -224,6 +224,8 @@ pub enum Event {
     BalanceDirtyPages {
         /// Number of the store.
         bdi: usize,
+        /// The writer.
+        caller: CallerKey,
         /// Why and how long.
         record: PauseRecord,
     },
@@ -231,6 +233,8 @@ pub enum Event {
     BalanceForeground {
         /// Number of the store.
         bdi: usize,
+        /// The writer.
+        caller: CallerKey,
         /// Pages that it wrote since it was stopped.
         pages_written: u64,
         /// Length of the nap, us.

@@ -93,7 +93,7 @@ fn medium(rt: Rt, pages_per_s: u64) -> Arc<RateStore> {
 /// The pauses whose records are kept, with the times of their decisions.
 fn pauses(bench: &Bench) -> Vec<(u64, usize, PauseRecord)> {
     let of_event = |(at_ms, event)| match event {
-        Event::BalanceDirtyPages { bdi, record } => Some((at_ms, bdi, record)),
+        Event::BalanceDirtyPages { bdi, record, .. } => Some((at_ms, bdi, record)),
         _ => None,
     };
     bench.events().into_iter().filter_map(of_event).collect()

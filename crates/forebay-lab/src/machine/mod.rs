@@ -14,7 +14,7 @@ mod ships;
 mod storage;
 mod text;
 
-pub use costs::CostClass;
+pub use costs::{CostClass, Costs};
 pub(crate) use error::explained_in;
 pub use error::{MachineError, SourceLine};
 pub use form::{MachineText, Size};
@@ -37,7 +37,7 @@ pub struct Machine {
     /// Processors.
     pub processors: usize,
     /// What work costs on them.
-    pub costs: CostClass,
+    pub costs: Costs,
     /// How long it takes, percent of what its class says; 100 unless a variant of the machine is
     /// asked for.
     pub costs_percent: u64,

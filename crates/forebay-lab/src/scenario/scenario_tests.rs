@@ -133,6 +133,36 @@ fn measuring_begins_before_the_end() {
 }
 
 #[test]
+fn latencies_count_from_the_warm_up_to_the_end() {
+    let text = |from_s: &str| {
+        format!(
+            "name = \"t\"\nsummary = \"t\"\nmachine = \"amd4-512m\"\nlength_s = 5\nwarm_up_s = 2\n\
+             latencies_from_s = {from_s}\n[[processes]]\nname = \"log\"\nwrites = {{}}\n"
+        )
+    };
+    assert!(Scenario::parse(&text("2")).is_ok() && Scenario::parse(&text("4.9")).is_ok());
+    for bad in ["1.9", "5", "nan"] {
+        let error = Scenario::parse(&text(bad)).expect_err(bad);
+        assert_eq!(error.place.line, 6, "{error}");
+        assert!(error.problem.contains("from warm_up_s, 2"), "{error}");
+    }
+}
+
+#[test]
+fn only_turns_that_have_times_can_be_late() {
+    let text = |reads: &str| {
+        format!(
+            "name = \"t\"\nsummary = \"t\"\nmachine = \"amd4-512m\"\nlength_s = 5\n\
+             [[processes]]\nname = \"player\"\nreads = {{ size = \"1M\", {reads} }}\n"
+        )
+    };
+    assert!(Scenario::parse(&text("rate = 65536, loses_late_turns = true")).is_ok());
+    let error = Scenario::parse(&text("loses_late_turns = true")).expect_err("it has no rate");
+    assert_eq!(error.place.line, 7, "{error}");
+    assert!(error.problem.contains("one with a rate"), "{error}");
+}
+
+#[test]
 fn two_things_of_one_name_are_refused() {
     let good = std::fs::read_to_string(shipped().last().unwrap()).unwrap();
     let twice = |head: &str, what: &str, table: &str| {

@@ -218,7 +218,7 @@ impl Engine {
         if decision.pause_us == 0 {
             return true;
         }
-        self.record_pause(backing, snapshot, &decision);
+        self.record_pause(payer, snapshot, &decision);
         let cause = self.blame_pause(payer, snapshot, &decision);
         let paused = self.at_work(backing, Part::Pause);
         let pause = Span::from_micros(decision.pause_us);
@@ -296,7 +296,7 @@ impl Engine {
         let now = self.rt.now();
         let paused = now.since(began);
         self.count(Counter::BalancePauses, 1);
-        self.record_unmeasured_pause(backing, snapshot, *lock(&dirtier.state), paused);
+        self.record_unmeasured_pause(payer, snapshot, *lock(&dirtier.state), paused);
         let limits = self.dirty_limits();
         let (aside, of_store) = self.set_aside(backing, limits.thresh);
         let (dirty, setpoint, hard_limit) = if snapshot.has_promise {
@@ -453,19 +453,20 @@ impl Engine {
     /// Records such a pause.
     fn record_unmeasured_pause(
         &self,
-        backing: &Backing,
+        payer: Payer<'_>,
         snapshot: &Snapshot,
         before: DirtierState,
         paused: Span,
     ) {
         let decision = Decision::unmeasured(before, paused);
-        self.record_pause(backing, snapshot, &decision);
+        self.record_pause(payer, snapshot, &decision);
     }
 
-    fn record_pause(&self, backing: &Backing, snapshot: &Snapshot, decision: &Decision) {
+    fn record_pause(&self, payer: Payer<'_>, snapshot: &Snapshot, decision: &Decision) {
         let before = decision.before;
         self.record(&Event::BalanceDirtyPages {
-            bdi: backing.number,
+            bdi: payer.backing.number,
+            caller: payer.waits.caller,
             record: PauseRecord {
                 limit: decision.limit,
                 position: snapshot.inputs,

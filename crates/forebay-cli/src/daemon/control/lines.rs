@@ -34,13 +34,14 @@ pub(super) fn lost(count: u64) -> String {
 
 fn writeback(event: &Event) -> Option<(&'static str, Value)> {
     Some(match *event {
-        Event::BalanceDirtyPages { bdi, ref record } => {
-            ("balance_dirty_pages", balance(bdi, record))
-        }
+        Event::BalanceDirtyPages {
+            bdi, ref record, ..
+        } => ("balance_dirty_pages", balance(bdi, record)),
         Event::BalanceForeground {
             bdi,
             pages_written,
             nap_us,
+            ..
         } => (
             "balance_foreground",
             json!({ "bdi": bdi, "pages_written": pages_written, "nap_us": nap_us }),

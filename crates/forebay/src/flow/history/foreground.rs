@@ -222,6 +222,7 @@ impl Engine {
         let nap = Span::from_millis(nap_ms);
         self.record(&Event::BalanceForeground {
             bdi: backing.number,
+            caller: waits.caller,
             pages_written,
             nap_us: nap.as_micros(),
         });
