@@ -296,7 +296,7 @@ impl File {
         self.handle.engine.write(&self.handle, bytes, offset_bytes)
     }
 
-    /// Writes `bytes`, at most a page of them, at the start of each of `pages`, in order, while each
+    /// Writes `bytes`, at most a page of them, at the start of each of `pages`, in order, while one
     /// is in memory and dirty already. Nothing is waited for. Returns how many pages were written:
     /// the next one needs [`File::write_at`], or is refused there.
     ///

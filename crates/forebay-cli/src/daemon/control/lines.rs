@@ -12,15 +12,17 @@ use serde_json::{Value, json};
 pub(super) fn line(at: Instant, news: &News, name_of: &dyn Fn(CallerKey) -> Caller) -> String {
     let (name, mut fields) = match news {
         News::Set(text) => ("set", serde_json::from_str(text).unwrap_or_default()),
-        News::Event(Event::CallWaited { call }) => {
-            let words = serde_json::to_value(CallWords::of(call, name_of));
-            ("call_waited", words.expect("our own words are JSON"))
-        }
-        News::Event(event) => writeback(event).or_else(|| reclaim(event)).unwrap_or((
-            // The engine may have an event that is newer than this list.
-            "other",
-            json!({ "text": format!("{event:?}") }),
-        )),
+        News::Event(event) => match &**event {
+            Event::CallWaited { call } => {
+                let words = serde_json::to_value(CallWords::of(call, name_of));
+                ("call_waited", words.expect("our own words are JSON"))
+            }
+            event => writeback(event).or_else(|| reclaim(event)).unwrap_or((
+                // The engine may have an event that is newer than this list.
+                "other",
+                json!({ "text": format!("{event:?}") }),
+            )),
+        },
     };
     fields["event"] = name.into();
     fields["at_us"] = at.as_micros().into();
