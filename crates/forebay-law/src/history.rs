@@ -2,6 +2,7 @@
 //! measured. Each says when it held.
 
 use crate::arithmetic::scaled;
+use crate::pause::Tick;
 use crate::scan::{
     BalanceMode, Fractions, MAX_SWAPPINESS, SWAP_CLUSTER_MAX, ScanInputs, ScanTargets, targets_of,
 };
@@ -285,18 +286,25 @@ pub fn foreground_chunk(dirtied: u64, ratelimit_pages: u64) -> u64 {
     pages.saturating_add(pages / 2)
 }
 
-/// The nap after one of `pause_ms`: twice as long, up to 100 ms (up to Linux 3.1).
+/// The nap after one of `pause_ms`: twice as long, up to 100 ms (up to Linux 3.1). The first is a
+/// tick.
 ///
 /// ```
 /// use forebay_law::history::next_nap_ms;
-/// let mut naps = vec![1];
-/// while naps.len() < 9 {
-///     naps.push(next_nap_ms(naps[naps.len() - 1]));
-/// }
-/// assert_eq!(naps, [1, 2, 4, 8, 16, 32, 64, 100, 100]);
+/// use forebay_law::pause::Tick;
+/// let naps = |tick: Tick| {
+///     let mut naps = vec![tick.ms()];
+///     while naps.len() < 9 {
+///         naps.push(next_nap_ms(naps[naps.len() - 1], tick));
+///     }
+///     naps
+/// };
+/// assert_eq!(naps(Tick::FINE), [1, 2, 4, 8, 16, 32, 64, 100, 100]);
+/// assert_eq!(naps(Tick::of_ms(10))[..6], [10, 20, 40, 80, 100, 100]);
 /// ```
-pub fn next_nap_ms(pause_ms: u64) -> u64 {
-    pause_ms.saturating_mul(2).min(100)
+pub fn next_nap_ms(pause_ms: u64, tick: Tick) -> u64 {
+    let longest_ms = 100 - 100 % tick.ms();
+    pause_ms.saturating_mul(2).min(longest_ms)
 }
 
 /// The queued requests of a device at which it began and ceased to count as congested (before

@@ -13,20 +13,25 @@
 //! | `store_dirty` | pages | 0 and up | the counters |
 //! | `clock` | ms, pages | | the writer's own state |
 //! | `now_ms` | ms | does not go back | the runtime |
-//! | `pause_ms` | ms | 1 to 200 | output |
+//! | `tick` | ms | 1 to 100 | the settings |
+//! | `pause_ms` | ms | 1 to 200, whole ticks | output |
 //! | `next_quota_pages` | pages | 0 and up | output |
 //!
 //! # Formula
 //!
+//! Times are counted in ticks, of which `hz` make a second; 1000 unless a kernel with a longer one
+//! is meant. `up` is `hz` rounded up to a power of two: 1024.
+//!
 //! ```text
-//! max_pause = min(store_dirty / (1 + average / 128) + 1, 200)
-//! target    = min(10 + 9.77 * (log2 average - log2 ratelimit), 1 + max_pause / 2)
-//! quota     = ratelimit * target / 1024
-//! quota < 32                     : target = max_pause, quota at most 32
-//! quota * 1000 / task > max_pause: target = max_pause, quota = task * target / 1024
+//! max_pause = min(store_dirty / (1 + average / up(1 + hz / 8)) + 1, hz / 5)
+//! target    = min(max(hz / 100, 1) + 10 * hz / 1024 * (log2 average - log2 ratelimit),
+//!                 1 + max_pause / 2)
+//! quota     = ratelimit * target / up
+//! quota < 32                   : target = max_pause, quota at most 32
+//! quota * hz / task > max_pause: target = max_pause, quota = task * target / up
 //! min_pause = 1 + target / 2     (target itself if quota < 32)
 //!
-//! period = dirtied * 1000 / task
+//! period = dirtied * hz / task
 //! pause  = period - time since the last pause ended
 //! pause < min_pause : go on; the time owed or saved is kept in the clock
 //! pause > max_pause : sleep max_pause, keep up to one more of it as owed
@@ -35,21 +40,25 @@
 //!
 //! # Conditions
 //!
-//! 1. A sleep lasts from 1 to 200 ms, whatever the inputs.
+//! 1. A sleep lasts whole ticks, from 1 tick to 200 ms, whatever the inputs.
 //! 2. `min_pause <= max_pause` and `target <= max_pause`.
-//! 3. A writer that only writes gets its rate to within 15 %, from 100 pages a second on.
+//! 3. A writer that only writes gets its rate to within 15 %, from 100 pages a second on, if a tick
+//!    is 1 ms.
 //! 4. A writer that stayed away for more than a second starts anew: it neither owes nor has saved.
 //! 5. A writer that is not slowed is checked before it could use up the square root of the room.
 //! 6. All processors together exceed the limit by at most a 32nd before a writer is checked, unless
 //!    the limit is below 512 pages each.
 //! 7. A rate of 0 sleeps as long as is allowed.
+//! 8. With a tick of up to 10 ms a writer that only writes gets its rate at least, and less than
+//!    twice of it: a period is rounded down to whole ticks.
 //!
 //! # Picture
 //!
 #![doc = include_str!("../../../docs/laws/pause.svg")]
 //!
 //! The pause that is aimed at, over the number of writers that share a disk of 25 600 pages a
-//! second with 100 000 dirty pages, and the quota that goes with it.
+//! second with 100 000 dirty pages, and the quota that goes with it; and that pause with a tick of
+//! 4 ms.
 //!
 //! # Example
 //!
@@ -57,12 +66,12 @@
 //! ms and so gets its 2560 pages a second.
 //!
 //! ```
-//! use forebay_law::pause::{DirtierClock, PauseDecision, decide_pause, size_pause};
+//! use forebay_law::pause::{DirtierClock, PauseDecision, Tick, decide_pause, size_pause};
 //!
-//! let sizing = size_pause(25_600, 2_560, 100_000, 2_560);
+//! let sizing = size_pause(25_600, 2_560, 100_000, 2_560, Tick::FINE);
 //! assert_eq!((sizing.target_ms, sizing.next_quota_pages), (39, 97));
 //! let clock = DirtierClock { paused_when_ms: Some(5_000), nr_dirtied: 97, nr_dirtied_pause: 97 };
-//! let (decision, after) = decide_pause(clock, &sizing, 2_560, 5_000);
+//! let (decision, after) = decide_pause(clock, &sizing, 2_560, 5_000, Tick::FINE);
 //! assert_eq!(decision, PauseDecision::Sleep { pause_ms: 37, period_ms: 37 });
 //! assert_eq!(after.paused_when_ms, Some(5_037));
 //! ```
@@ -81,6 +90,12 @@
 //! without a last pause counts as having paused just now. A clock that went back reads as time
 //! owed, at most one longest pause. When the rate is 0 the caller checks again after each sleep.
 //!
+//! A tick that does not divide a second counts as the whole ticks that fit into one. A period of
+//! less than two ticks is one tick, and the shortest pause is two where the target is two: a writer
+//! then uses two quotas up before each pause. It gets twice its rate, the level of dirty pages
+//! rises, and the position law lowers its rate until its period is two ticks. With ticks of 4 ms
+//! and 30 MB/s that is one pause of 8 ms for each quota of 57 pages.
+//!
 //! # Lineage
 //!
 //! Linux: throttling without I/O by the writer (3.2), pause control and think time (3.3).
@@ -97,18 +112,66 @@ pub const POLL_PAGES: u64 = 32;
 /// The quota of a writer while its store is over its limit.
 pub const EXCEEDED_QUOTA_PAGES: u64 = 8;
 
-/// The pause at which a single writer aims, in milliseconds.
-const TARGET_PAUSE_MS: u64 = 10;
+/// The pause at which a single writer aims, as a part of a second.
+const TARGET_PARTS: u64 = 100;
 
-/// A second rounded up to a power of two: what a pause is divided by.
-const SECOND_POWER_MS: u64 = 1024;
+/// What a doubling of the writers adds to it, in ticks of a second of 1024 of them.
+const TICKS_PER_DOUBLING: u64 = 10;
 
-/// The part of a second in which a store must be able to write what it has: an eighth, as a power
-/// of two of milliseconds.
-const DRAIN_DIVISOR: u64 = 128;
+/// The part of a second in which a store must be able to write what it has.
+const DRAIN_PARTS: u64 = 8;
+
+/// The part of a second that the longest pause takes: [`MAX_PAUSE_MS`].
+const MAX_PAUSE_PARTS: u64 = 5;
 
 /// Unspent time beyond which a writer counts as new, in milliseconds.
 const FORGET_MS: i128 = 1_000;
+
+/// The tick in which pauses are counted.
+///
+/// ```
+/// use forebay_law::pause::{Tick, size_pause};
+///
+/// let aim = |tick| size_pause(25_600, 25_600, 100_000, 25_600, tick).target_ms;
+/// assert_eq!((aim(Tick::FINE), aim(Tick::of_ms(4))), (10, 8));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tick {
+    ms: u64,
+}
+
+impl Tick {
+    /// A millisecond.
+    pub const FINE: Tick = Tick { ms: 1 };
+
+    /// A tick of 1 to 100 ms; another number counts as the next of these.
+    pub fn of_ms(ms: u64) -> Tick {
+        Tick {
+            ms: ms.clamp(1, 100),
+        }
+    }
+
+    /// Its length in milliseconds.
+    pub fn ms(self) -> u64 {
+        self.ms
+    }
+
+    /// Whole ticks in a second.
+    fn per_s(self) -> u64 {
+        MS_PER_S / self.ms
+    }
+
+    /// The time that a clock shows that advances with the tick.
+    fn shown_ms(self, now_ms: u64) -> u64 {
+        now_ms - now_ms % self.ms
+    }
+}
+
+impl Default for Tick {
+    fn default() -> Tick {
+        Tick::FINE
+    }
+}
 
 /// The bounds of a pause and what may be dirtied after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -176,35 +239,40 @@ pub fn size_pause(
     ratelimit: u64,
     store_dirty: u64,
     task_ratelimit: u64,
+    tick: Tick,
 ) -> PauseSizing {
-    let max_pause_ms = (store_dirty / (1 + average / DRAIN_DIVISOR))
+    let hz = tick.per_s();
+    // A second rounded up to a power of two: what a pause is divided by.
+    let second = hz.next_power_of_two();
+    let drain = (1 + hz / DRAIN_PARTS).next_power_of_two();
+    let max = (store_dirty / (1 + average / drain))
         .saturating_add(1)
-        .min(MAX_PAUSE_MS);
+        .min(hz / MAX_PAUSE_PARTS);
     let doublings = u64::from(log2(average).saturating_sub(log2(ratelimit)));
-    let stretched = TARGET_PAUSE_MS + doublings * TARGET_PAUSE_MS * MS_PER_S / SECOND_POWER_MS;
-    let mut target_ms = stretched.min(1 + max_pause_ms / 2);
-    let mut pages = scaled(ratelimit, target_ms, SECOND_POWER_MS);
+    let stretched = (hz / TARGET_PARTS).max(1) + doublings * TICKS_PER_DOUBLING * hz / 1024;
+    let mut target = stretched.min(1 + max / 2);
+    let mut pages = scaled(ratelimit, target, second);
     if pages < POLL_PAGES {
-        target_ms = max_pause_ms;
-        pages = scaled(ratelimit, target_ms, SECOND_POWER_MS);
+        target = max;
+        pages = scaled(ratelimit, target, second);
         if pages > POLL_PAGES {
             pages = POLL_PAGES;
-            target_ms = MS_PER_S * POLL_PAGES / ratelimit;
+            target = hz * POLL_PAGES / ratelimit;
         }
     }
-    if scaled(MS_PER_S, pages, task_ratelimit.saturating_add(1)) > max_pause_ms {
-        target_ms = max_pause_ms;
-        pages = scaled(task_ratelimit, target_ms, SECOND_POWER_MS);
+    if scaled(hz, pages, task_ratelimit.saturating_add(1)) > max {
+        target = max;
+        pages = scaled(task_ratelimit, target, second);
     }
-    let min_pause_ms = if pages >= POLL_PAGES {
-        1 + target_ms / 2
+    let min = if pages >= POLL_PAGES {
+        1 + target / 2
     } else {
-        target_ms
+        target
     };
     PauseSizing {
-        max_pause_ms,
-        min_pause_ms,
-        target_ms,
+        max_pause_ms: max * tick.ms,
+        min_pause_ms: min * tick.ms,
+        target_ms: target * tick.ms,
         next_quota_pages: pages,
     }
 }
@@ -219,18 +287,20 @@ pub fn poll_interval(dirty: u64, thresh: u64) -> u64 {
 }
 
 /// Whether a writer that dirtied `clock.nr_dirtied` pages sleeps at `now_ms`, and its clock after
-/// that.
+/// that. The tick is that of the sizing.
 pub fn decide_pause(
     clock: DirtierClock,
     sizing: &PauseSizing,
     task_ratelimit: u64,
     now_ms: u64,
+    tick: Tick,
 ) -> (PauseDecision, DirtierClock) {
+    let now_ms = tick.shown_ms(now_ms);
     let max_ms = sizing.max_pause_ms;
     if task_ratelimit == 0 {
         return slept(sizing, max_ms, max_ms, now_ms);
     }
-    let period_ms = scaled(MS_PER_S, clock.nr_dirtied, task_ratelimit);
+    let period_ms = scaled(tick.per_s(), clock.nr_dirtied, task_ratelimit).saturating_mul(tick.ms);
     let thought_ms = clock
         .paused_when_ms
         .map_or(0, |paused| i128::from(now_ms) - i128::from(paused));
@@ -288,9 +358,9 @@ fn slept(
 }
 
 /// The clock of a writer that was checked while no writer is slowed.
-pub fn freerun_clock(now_ms: u64, dirty: u64, thresh: u64) -> DirtierClock {
+pub fn freerun_clock(now_ms: u64, dirty: u64, thresh: u64, tick: Tick) -> DirtierClock {
     DirtierClock {
-        paused_when_ms: Some(now_ms),
+        paused_when_ms: Some(tick.shown_ms(now_ms)),
         nr_dirtied: 0,
         nr_dirtied_pause: poll_interval(dirty, thresh),
     }

@@ -7,7 +7,7 @@ use crate::policy::DirtyThrottle;
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::blame::Cause;
-use forebay_law::pause::{DirtierClock, PauseSizing};
+use forebay_law::pause::{DirtierClock, PauseSizing, Tick};
 use forebay_law::position::PositionInputs;
 use forebay_law::rate::RateInputs;
 use forebay_law::throttle::ThrottleReason;
@@ -52,6 +52,8 @@ pub struct PauseRecord {
     pub sizing: PauseSizing,
     /// The policy by which the length of the pause was chosen.
     pub throttle: DirtyThrottle,
+    /// The tick in which the pause was counted.
+    pub tick: Tick,
     /// Virtual time up to which the writer had paid before, if it is paced.
     pub paused_when_us: Option<u64>,
     /// Time of the decision.
@@ -230,6 +232,8 @@ pub enum Event {
     BalanceDirtyPages {
         /// Number of the store.
         bdi: usize,
+        /// The writer.
+        caller: CallerKey,
         /// Why and how long.
         record: PauseRecord,
     },
@@ -237,6 +241,8 @@ pub enum Event {
     BalanceForeground {
         /// Number of the store.
         bdi: usize,
+        /// The writer.
+        caller: CallerKey,
         /// Pages that it wrote since it was stopped.
         pages_written: u64,
         /// Length of the nap, us.

@@ -296,6 +296,26 @@ impl File {
         self.handle.engine.write(&self.handle, bytes, offset_bytes)
     }
 
+    /// Writes `bytes`, at most a page of them, at the start of each of `pages`, in order, while one
+    /// is in memory and dirty already. Nothing is waited for. Returns how many pages were written:
+    /// the next one needs [`File::write_at`], or is refused there.
+    ///
+    /// ```
+    /// # forebay_rt::block_on(async {
+    /// # use forebay::{Cache, Settings};
+    /// # use forebay_store::{MemoryStore, ObjectId};
+    /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+    /// # let store = cache.attach(std::sync::Arc::new(MemoryStore::new()))?;
+    /// let file = cache.open(&store, ObjectId(1), 0)?;
+    /// file.write_at(&[0; 2 * 4096], 0).await?;
+    /// assert_eq!(file.write_starts(b"word", 0..3), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn write_starts(&self, bytes: &[u8], pages: Range<u64>) -> u64 {
+        self.handle.engine.write_starts(&self.handle, bytes, pages)
+    }
+
     /// Writes each of `buffers`, one after the other.
     ///
     /// # Errors

@@ -168,3 +168,47 @@ fn a_vectored_reader_in_order_misses_only_its_first_page() {
         assert_eq!(missed, [0]);
     });
 }
+
+#[test]
+fn starts_are_written_as_long_as_pages_are_dirty_and_free() {
+    simulate(|rt| async move {
+        let (_cache, file, _faults) = file_before(&rt, IoKind::Discard).await;
+        assert_eq!(file.write_starts(b"word", 2..10), 8);
+        let mut bytes = [0; 5];
+        for (page, expected) in [
+            (1, b"\x07\x07\x07\x07\x07"),
+            (2, b"word\x07"),
+            (9, b"word\x07"),
+        ] {
+            assert_eq!(file.read_at(&mut bytes, at(page)).await, Ok(5));
+            assert_eq!(&bytes, expected, "page {page}");
+        }
+        // The tenth is not there.
+        assert_eq!(file.write_starts(b"word", 8..12), 2);
+        let held = file.page(4).await.expect("it is in memory");
+        assert_eq!(file.write_starts(b"next", 2..10), 2);
+        drop(held);
+        assert_eq!(file.write_starts(b"none", 5..5), 0);
+        let most = forebay_base::units::page_of(crate::state::index::LONGEST_BYTES);
+        assert_eq!(file.write_starts(b"none", 2..most + 1), 0);
+        assert_eq!(file.write_starts(&[1; PAGE_BYTES + 1], 2..10), 0);
+        file.sync().await.expect("the store takes writes");
+        assert_eq!(file.write_starts(b"none", 2..10), 0, "clean pages");
+    });
+}
+
+#[test]
+fn starts_wait_for_a_discard_by_not_being_written() {
+    simulate(|rt| async move {
+        let (_cache, file, faults) = file_before(&rt, IoKind::Discard).await;
+        let giver = file.clone();
+        let giving = rt.spawn("giver", async move {
+            assert_eq!(giver.discard(at(3)..at(8)).await, Ok(()));
+        });
+        rt.sleep(Span::from_millis(10)).await;
+        assert_eq!(file.write_starts(b"word", 0..3), 0);
+        faults.release();
+        giving.join().await;
+        assert_eq!(file.write_starts(b"word", 0..10), 3);
+    });
+}

@@ -23,6 +23,7 @@ impl PauseRecord {
             self.dirty_ratelimit,
             self.position.store_dirty,
             task,
+            self.tick,
         );
         let limit = match (task, self.position.strict) {
             (0, _) => PauseLimit::Hard,
@@ -41,7 +42,8 @@ impl PauseRecord {
             pace(&inputs).sleep_us
         } else {
             let longest_us = if is_paced { LONGEST_US } else { u64::MAX };
-            match decide_pause(self.clock, &sizing, task, self.now_us / 1_000).0 {
+            let now_ms = self.now_us / 1_000;
+            match decide_pause(self.clock, &sizing, task, now_ms, self.tick).0 {
                 PauseDecision::Sleep { pause_ms, .. } => (pause_ms * 1_000).min(longest_us),
                 PauseDecision::NoSleep => 0,
             }

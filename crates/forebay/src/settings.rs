@@ -2,10 +2,11 @@
 
 use crate::error::BuildError;
 use crate::event::EventSink;
-use crate::policy::Policy;
+use crate::policy::{DirtyThrottle, Policy};
 use crate::state::index::FRAMES_LIMIT;
 use forebay_base::Span;
 pub use forebay_law::limits::DirtyKnobs;
+use forebay_law::pause::Tick;
 pub use forebay_law::watermark::Watermarks;
 use forebay_rt::Rt;
 use std::fmt;
@@ -113,6 +114,10 @@ pub struct Settings {
     pub min_free_kib: u64,
     /// Length of the tick, the unit of reclaim's shortest waits (4 ms).
     pub tick: Span,
+    /// Length of the tick in which the pauses of a kernel's writers are counted: whole
+    /// milliseconds, at most 100 (1 ms). Writers under `dirty_throttle=paced`, the default, have
+    /// no tick.
+    pub pause_tick: Span,
     /// A call that waits for a store fails after this long without an answer (30 s).
     pub answer_timeout: Span,
     /// A call that waits for a guard to be dropped, or for a frame, fails after this long (5 s).
@@ -150,6 +155,7 @@ impl Default for Settings {
             watermark_scale_factor: 10,
             min_free_kib: 0,
             tick: Span::from_millis(4),
+            pause_tick: Span::from_millis(1),
             answer_timeout: Span::from_secs(30),
             held_timeout: Span::from_secs(5),
             stall_threshold: Span::from_millis(10),
@@ -195,6 +201,8 @@ impl Settings {
         if knobs.dirty_bytes != 0 && knobs.dirty_bytes < 8192 {
             return bad("dirty_bytes", knobs.dirty_bytes, "0, or at least 8192");
         }
+        self.check_pause_tick()?;
+        self.check_pause_tick()?;
         self.check_flushing_and_readahead()?;
         if let Some(at_risk) = self.at_risk
             && at_risk < LEAST_AT_RISK
@@ -227,6 +235,28 @@ impl Settings {
             );
         }
         Ok(())
+    }
+
+    fn check_pause_tick(&self) -> Result<(), BuildError> {
+        let allowed = Span::from_millis(1)..=Span::from_millis(100);
+        if !allowed.contains(&self.pause_tick) || !self.pause_tick.as_micros().is_multiple_of(1_000)
+        {
+            return Err(BuildError::BadSetting {
+                setting: "pause_tick",
+                given: self.pause_tick.to_string(),
+                allowed: "whole milliseconds from 1 to 100",
+            });
+        }
+        Ok(())
+    }
+
+    /// The tick in which the pause law counts. Paced writers have a fine clock.
+    pub(crate) fn tick_of_pauses(&self) -> Tick {
+        if self.policy.dirty_throttle < DirtyThrottle::Paced {
+            Tick::of_ms(self.pause_tick.as_millis())
+        } else {
+            Tick::FINE
+        }
     }
 
     fn check_flushing_and_readahead(&self) -> Result<(), BuildError> {

@@ -93,7 +93,7 @@ fn medium(rt: Rt, pages_per_s: u64) -> Arc<RateStore> {
 /// The pauses whose records are kept, with the times of their decisions.
 fn pauses(bench: &Bench) -> Vec<(u64, usize, PauseRecord)> {
     let of_event = |(at_ms, event)| match event {
-        Event::BalanceDirtyPages { bdi, record } => Some((at_ms, bdi, record)),
+        Event::BalanceDirtyPages { bdi, record, .. } => Some((at_ms, bdi, record)),
         _ => None,
     };
     bench.events().into_iter().filter_map(of_event).collect()
@@ -227,7 +227,11 @@ fn a_light_writer_beside_writers_of_large_blocks_gets_what_it_asks_for() {
 
 #[test]
 fn every_pause_can_be_computed_again_from_its_record() {
-    for throttle in [DirtyThrottle::Paced, DirtyThrottle::IoLess] {
+    for (throttle, tick_ms) in [
+        (DirtyThrottle::Paced, 4),
+        (DirtyThrottle::IoLess, 1),
+        (DirtyThrottle::IoLess, 4),
+    ] {
         simulate(2, |rt| async move {
             let policy = Policy {
                 dirty_throttle: throttle,
@@ -235,6 +239,7 @@ fn every_pause_can_be_computed_again_from_its_record() {
             };
             let settings = Settings {
                 policy,
+                pause_tick: Span::from_millis(tick_ms),
                 ..Settings::of_mib(64)
             };
             let bench = Bench::with(rt.clone(), settings, |rt, _| medium(rt, 2_560));
@@ -251,6 +256,9 @@ fn every_pause_can_be_computed_again_from_its_record() {
                 assert_eq!(at_ms, record.now_us / 1_000);
                 assert_eq!(record.throttle, throttle);
                 assert!(record.pause_us > 0);
+                if throttle == DirtyThrottle::IoLess {
+                    assert_eq!(record.pause_us % (tick_ms * 1_000), 0, "{record:?}");
+                }
                 assert_eq!(record.recomputed(), record);
             }
             writers.end().await;

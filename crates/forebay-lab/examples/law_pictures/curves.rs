@@ -8,7 +8,7 @@ use forebay_law::drain::{DrainInputs, DrainLimit, MEASURED_MS};
 use forebay_law::elastic::{Elastic, ElasticInputs, next_look_ms};
 use forebay_law::limits::{DirtyLimits, LIMIT_INTERVAL_MS, SmoothedLimit, setpoint};
 use forebay_law::pace::{PaceInputs, pace as paced};
-use forebay_law::pause::{PauseSizing, size_pause};
+use forebay_law::pause::{PauseSizing, Tick, size_pause};
 use forebay_law::plot::{closed_loop, sampled};
 use forebay_law::position::polynomial;
 use forebay_law::reach::{Probe, ReachInputs, ReadPace, reach as reach_after};
@@ -591,14 +591,14 @@ fn rate() -> Picture {
 }
 
 fn pause() -> Picture {
-    let sized = |doublings: u64| {
+    let sized = |doublings: u64, tick| {
         let fair = 25_600 >> doublings;
-        size_pause(25_600, fair, 100_000, fair)
+        size_pause(25_600, fair, 100_000, fair, tick)
     };
-    let of = |name, value: fn(PauseSizing) -> u64| {
+    let of = |name, tick, value: fn(PauseSizing) -> u64| {
         curve(
             name,
-            (0..=10).map(|doublings| (1 << doublings, value(sized(doublings)))),
+            (0..=10).map(|doublings| (1 << doublings, value(sized(doublings, tick)))),
         )
     };
     Picture {
@@ -606,8 +606,13 @@ fn pause() -> Picture {
         x: Axis::log("writers", (1, 1_024)),
         y: Axis::even("ms, or pages", (0, 250), 1),
         curves: vec![
-            of("target (ms)", |sizing| sizing.target_ms),
-            of("quota (pages)", |sizing| sizing.next_quota_pages),
+            of("target (ms)", Tick::FINE, |sizing| sizing.target_ms),
+            of("quota (pages)", Tick::FINE, |sizing| {
+                sizing.next_quota_pages
+            }),
+            of("target, tick of 4 ms", Tick::of_ms(4), |sizing| {
+                sizing.target_ms
+            }),
         ],
         knees: vec![],
         levels: vec![Knee {

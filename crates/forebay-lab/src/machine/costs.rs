@@ -1,7 +1,10 @@
 //! What work costs on processors of three ages (spec/workloads.md section 6).
 
 use forebay_rt::WorkCosts;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, IntoDeserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize, de};
+use std::fmt;
 
 /// The age of a machine's processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +24,7 @@ pub enum CostClass {
 }
 
 /// One column of the table, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Column {
     call: u64,
     /// A buffered write of one page: copy, insertion, accounting.
@@ -36,8 +40,10 @@ struct Column {
     map_new: u64,
     unmap: u64,
     switch: u64,
-    /// Bytes that one processor copies in a microsecond.
+    /// Bytes that one processor copies in a microsecond; 0 if a copy takes no time.
     copy_bytes_per_us: u64,
+    throttle_check: u64,
+    lru_lock: u64,
 }
 
 const Y2011: Column = Column {
@@ -55,6 +61,8 @@ const Y2011: Column = Column {
     unmap: 200,
     switch: 3_000,
     copy_bytes_per_us: 2_500,
+    throttle_check: THROTTLE_CHECK_NS,
+    lru_lock: LRU_LOCK_NS,
 };
 
 const Y2017: Column = Column {
@@ -72,6 +80,8 @@ const Y2017: Column = Column {
     unmap: 150,
     switch: 2_000,
     copy_bytes_per_us: 6_000,
+    throttle_check: THROTTLE_CHECK_NS,
+    lru_lock: LRU_LOCK_NS,
 };
 
 const Y2021: Column = Column {
@@ -89,6 +99,8 @@ const Y2021: Column = Column {
     unmap: 100,
     switch: 2_000,
     copy_bytes_per_us: 8_000,
+    throttle_check: THROTTLE_CHECK_NS,
+    lru_lock: LRU_LOCK_NS,
 };
 
 /// Isolating a batch of 32 pages, and putting it back, each holds the lock of the lists.
@@ -97,17 +109,146 @@ const LRU_LOCK_NS: u64 = 4_000 + 4_000;
 /// Checking whether to pause, without a pause.
 const THROTTLE_CHECK_NS: u64 = 500;
 
-impl CostClass {
-    /// The costs of one page, one call, one request, at `percent` of what the table says.
-    pub fn work_costs(self, percent: u64) -> WorkCosts {
-        let column = match self {
+/// The longest that work may take: a second for a page is no processor.
+const MOST_NS: u64 = 1_000_000_000;
+
+/// What work costs on the processors of a machine: as a class says, or spelled out.
+///
+/// ```
+/// use forebay_lab::machine::{CostClass, Costs};
+/// assert_eq!(Costs::from(CostClass::Y2021).work_costs(100).call_ns, 250);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Costs {
+    column: Column,
+}
+
+impl From<CostClass> for Costs {
+    fn from(class: CostClass) -> Costs {
+        let column = match class {
             CostClass::Y2011 => Y2011,
             CostClass::Y2017 => Y2017,
             CostClass::Y2021 => Y2021,
-            CostClass::Free => return WorkCosts::default(),
+            CostClass::Free => Column::default(),
         };
+        Costs { column }
+    }
+}
+
+/// Costs that are spelled out: those of a class, except the ones that are given.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Spelled {
+    like: CostClass,
+    call_ns: Option<u64>,
+    write_page_ns: Option<u64>,
+    writeback_page_ns: Option<u64>,
+    request_ns: Option<u64>,
+    scan_page_ns: Option<u64>,
+    free_page_ns: Option<u64>,
+    reclaim_write_page_ns: Option<u64>,
+    fault_ns: Option<u64>,
+    swap_in_page_ns: Option<u64>,
+    map_present_page_ns: Option<u64>,
+    map_new_page_ns: Option<u64>,
+    unmap_page_ns: Option<u64>,
+    switch_ns: Option<u64>,
+    copy_bytes_per_us: Option<u64>,
+}
+
+impl Spelled {
+    fn costs(&self) -> Result<Costs, String> {
+        let mut costs = Costs::from(self.like);
+        let column = &mut costs.column;
+        let given = [
+            ("call_ns", self.call_ns, &mut column.call),
+            ("write_page_ns", self.write_page_ns, &mut column.write_page),
+            (
+                "writeback_page_ns",
+                self.writeback_page_ns,
+                &mut column.writeback_page,
+            ),
+            ("request_ns", self.request_ns, &mut column.request),
+            ("scan_page_ns", self.scan_page_ns, &mut column.scan_page),
+            ("free_page_ns", self.free_page_ns, &mut column.free_page),
+            (
+                "reclaim_write_page_ns",
+                self.reclaim_write_page_ns,
+                &mut column.reclaim_write,
+            ),
+            ("fault_ns", self.fault_ns, &mut column.fault),
+            ("swap_in_page_ns", self.swap_in_page_ns, &mut column.swap_in),
+            (
+                "map_present_page_ns",
+                self.map_present_page_ns,
+                &mut column.map_present,
+            ),
+            ("map_new_page_ns", self.map_new_page_ns, &mut column.map_new),
+            ("unmap_page_ns", self.unmap_page_ns, &mut column.unmap),
+            ("switch_ns", self.switch_ns, &mut column.switch),
+            (
+                "copy_bytes_per_us",
+                self.copy_bytes_per_us,
+                &mut column.copy_bytes_per_us,
+            ),
+        ];
+        for (name, value, cost) in given {
+            let Some(value) = value else { continue };
+            if value > MOST_NS {
+                return Err(format!("{name} is {value}; 0 to {MOST_NS} are allowed"));
+            }
+            *cost = value;
+        }
+        let (page, copy) = (column.write_page, column.copy_page());
+        if page < copy {
+            return Err(format!(
+                "write_page_ns is {page}; at least the {copy} of its copy, by copy_bytes_per_us, \
+                 are allowed"
+            ));
+        }
+        Ok(costs)
+    }
+}
+
+/// A class by its name, or a table that spells the costs out.
+impl<'de> Deserialize<'de> for Costs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Costs, D::Error> {
+        struct NameOrTable;
+        impl<'de> Visitor<'de> for NameOrTable {
+            type Value = Costs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("2011, 2017, 2021 or none, or a table { like = \"2021\", .. }")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Costs, E> {
+                CostClass::deserialize(text.into_deserializer()).map(Costs::from)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Costs, A::Error> {
+                let spelled = Spelled::deserialize(MapAccessDeserializer::new(map))?;
+                spelled.costs().map_err(de::Error::custom)
+            }
+        }
+        deserializer.deserialize_any(NameOrTable)
+    }
+}
+
+impl Column {
+    fn copy_page(&self) -> u64 {
+        let page_bytes = forebay_base::PAGE_BYTES as u64;
+        (page_bytes * 1_000)
+            .checked_div(self.copy_bytes_per_us)
+            .unwrap_or(0)
+    }
+}
+
+impl Costs {
+    /// The costs of one page, one call, one request, at `percent` of what the table says.
+    pub fn work_costs(self, percent: u64) -> WorkCosts {
+        let column = self.column;
         let of = |ns: u64| ns * percent / 100;
-        let copy_page_ns = forebay_base::PAGE_BYTES as u64 * 1_000 / column.copy_bytes_per_us;
+        let copy_page_ns = column.copy_page();
         WorkCosts {
             call_ns: of(column.call),
             copy_page_ns: of(copy_page_ns),
@@ -124,9 +265,9 @@ impl CostClass {
             writeback_page_ns: of(column.writeback_page),
             request_ns: of(column.request),
             reclaim_write_page_ns: of(column.reclaim_write),
-            throttle_check_ns: of(THROTTLE_CHECK_NS),
+            throttle_check_ns: of(column.throttle_check),
             lock_handover_ns: 0,
-            lru_lock_ns: of(LRU_LOCK_NS),
+            lru_lock_ns: of(column.lru_lock),
         }
     }
 }
@@ -136,8 +277,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn work_that_is_free_costs_nothing() {
+        let free = Costs::from(CostClass::Free).work_costs(100);
+        assert_eq!(free, WorkCosts::default());
+    }
+
+    #[test]
     fn the_2011_column_adds_up_to_the_published_processor_time() {
-        let costs = CostClass::Y2011.work_costs(100);
+        let costs = Costs::from(CostClass::Y2011).work_costs(100);
         let write_ns = costs.copy_page_ns + costs.lookup_page_ns;
         // fs_mark on 512 MiB with four processes: millions of pages written, written back,
         // scanned and freed, against 53.3 s of processor time.

@@ -1,6 +1,6 @@
 //! The form of a machine's text: the keys that it may have.
 
-use super::costs::CostClass;
+use super::costs::Costs;
 use crate::device::figures::whole_size;
 use serde::{Deserialize, Deserializer};
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub struct MachineText {
     /// The machine that ships and has what this one leaves out.
     pub(super) base: Option<Spanned<String>>,
     pub(super) processors: Option<Spanned<u64>>,
-    pub(super) costs: Option<CostClass>,
+    pub(super) costs: Option<Costs>,
     pub(super) tick_ms: Option<Spanned<u64>>,
     pub(super) kernel_share_percent: Option<Spanned<u64>>,
     pub(super) marks_scale: Option<bool>,

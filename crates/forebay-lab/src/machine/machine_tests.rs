@@ -262,6 +262,65 @@ fn a_machine_has_what_it_says_and_the_rest_of_its_base() {
 }
 
 #[test]
+fn pauses_have_the_tick_of_a_machine_that_says_one() {
+    let ticks_ms = |text: &str| {
+        let machine = Machine::parse(text).expect("good");
+        (machine.tick.as_millis(), machine.pause_tick.as_millis())
+    };
+    let zone = "size = \"64M\"";
+    assert_eq!(ticks_ms(&small(zone, "")), (4, 1));
+    let said =
+        |tick_ms: u64| small(zone, "").replacen("costs", &format!("tick_ms = {tick_ms}\ncosts"), 1);
+    assert_eq!(ticks_ms(&said(10)), (10, 10));
+    assert_eq!(ticks_ms(&said(4)), (4, 4));
+    let reported = message_of(&said(101));
+    assert_eq!(reported, "line 3: tick_ms is 101; 1 to 100 are allowed");
+}
+
+#[test]
+fn costs_can_be_spelled_out() {
+    let zone = "size = \"64M\"";
+    let spelled = |costs: &str| small(zone, "").replacen("costs = \"2021\"", costs, 1);
+    let costs_of = |costs: &str| {
+        let machine = Machine::parse(&spelled(costs)).expect("good");
+        machine.costs.work_costs(machine.costs_percent)
+    };
+    let usual = costs_of("costs = \"2021\"");
+    assert_eq!(costs_of("costs = { like = \"2021\" }"), usual);
+    let own = costs_of("costs = { like = \"2021\", call_ns = 7, copy_bytes_per_us = 16384 }");
+    assert_eq!(
+        (own.call_ns, own.copy_page_ns, own.lookup_page_ns),
+        (7, 250, 450)
+    );
+    assert_eq!(own.scan_page_ns, usual.scan_page_ns);
+    let nearly_free = costs_of("costs = { like = \"none\", request_ns = 5 }");
+    assert_eq!((nearly_free.request_ns, nearly_free.copy_page_ns), (5, 0));
+    for (wrong, allowed) in [
+        ("\"1999\"", "2011"),
+        ("{ call_ns = 1 }", "`like`"),
+        ("{ like = \"2021\", cal_ns = 1 }", "call_ns"),
+        (
+            "{ like = \"2021\", call_ns = -1 }",
+            "a whole number from 0 on",
+        ),
+        (
+            "{ like = \"2021\", call_ns = 2000000000 }",
+            "0 to 1000000000",
+        ),
+        (
+            "{ like = \"2021\", write_page_ns = 511 }",
+            "at least the 512",
+        ),
+    ] {
+        let reported = message_of(&spelled(&format!("costs = {wrong}")));
+        assert!(
+            reported.starts_with("line 3: ") && reported.contains(allowed),
+            "{wrong}: {reported}"
+        );
+    }
+}
+
+#[test]
 fn a_bad_base_is_refused_with_its_line() {
     let reported = message_of("name = \"m\"\nbase = \"pdp-11\"\n");
     assert!(

@@ -14,7 +14,7 @@ mod ships;
 mod storage;
 mod text;
 
-pub use costs::CostClass;
+pub use costs::{CostClass, Costs};
 pub(crate) use error::explained_in;
 pub use error::{MachineError, SourceLine};
 pub use form::{MachineText, Size};
@@ -37,12 +37,15 @@ pub struct Machine {
     /// Processors.
     pub processors: usize,
     /// What work costs on them.
-    pub costs: CostClass,
+    pub costs: Costs,
     /// How long it takes, percent of what its class says; 100 unless a variant of the machine is
     /// asked for.
     pub costs_percent: u64,
-    /// The tick in which short waits are counted, and the pauses of a kernel's writers.
+    /// The tick in which the short waits of reclaim are counted.
     pub tick: Span,
+    /// The tick in which the pauses of a kernel's writers are counted: that of the machine if its
+    /// text has one, else 1 ms.
+    pub pause_tick: Span,
     /// How strongly reclaim prefers anonymous pages to file pages.
     pub swappiness: u64,
     /// The limit on the age of bytes that are not durable.

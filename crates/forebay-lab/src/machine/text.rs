@@ -18,6 +18,11 @@ use toml::Spanned;
 /// The engine has frames for it; sums of pages and percents of it fit in 64 bits.
 const MOST_MEMORY_BYTES: u64 = 15 << 40;
 
+/// The ticks of a machine whose text has none: those of the traces in spec/reclaim.md, and of the
+/// vectors in spec/writeback.md.
+const RECLAIM_TICK_MS: u64 = 4;
+const PAUSE_TICK_MS: u64 = 1;
+
 /// The engine's shadows have four bits for a zone.
 const MOST_ZONES: usize = 16;
 /// What a cache refuses, and a day.
@@ -106,7 +111,7 @@ impl MachineText {
     fn check_whole(&self, checker: &Checker<'_>) -> Result<Machine, MachineError> {
         let processors = given("processors", self.processors.as_ref())?;
         let share = self.kernel_share_percent.as_ref();
-        let tick_ms = checker.within("tick_ms", self.tick_ms.as_ref(), 4, 1..=100)?;
+        let tick_ms = |usual| checker.within("tick_ms", self.tick_ms.as_ref(), usual, 1..=100);
         let at_risk = self.at_risk_ms.as_ref().map(|given| {
             let allowed = LEAST_AT_RISK_MS..=MOST_AT_RISK_MS;
             let checked = checker.within("at_risk_ms", Some(given), 0, allowed);
@@ -123,7 +128,8 @@ impl MachineText {
             processors: checker.within("processors", Some(processors), 1, 1..=1024)? as usize,
             costs,
             costs_percent: 100,
-            tick: Span::from_millis(tick_ms),
+            tick: Span::from_millis(tick_ms(RECLAIM_TICK_MS)?),
+            pause_tick: Span::from_millis(tick_ms(PAUSE_TICK_MS)?),
             swappiness: checker.within("swappiness", self.swappiness.as_ref(), 60, 0..=200)?,
             at_risk: at_risk.transpose()?,
             elastic: self.elastic(&memory, checker)?,

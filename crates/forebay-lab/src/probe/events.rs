@@ -1,8 +1,10 @@
 //! The engine's events, counted as they happen.
 
 use super::Latencies;
+use super::pauses::{PausesOf, WatchedPauses};
 use crate::outcome::{Distribution, Stall};
-use forebay::event::{Event, EventSink, PageLevels};
+use forebay::event::{Event, EventSink, PageLevels, PauseRecord};
+use forebay::{CallerKey, CallerKind};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::throttle::ThrottleReason;
@@ -22,6 +24,10 @@ struct Counted {
     /// Pauses that began before this are not counted.
     from: Instant,
     pauses: Latencies,
+    /// By number of the store.
+    of_store: BTreeMap<usize, PausesOf>,
+    /// By process; handles without a name are not told apart.
+    of_process: BTreeMap<CallerKey, PausesOf>,
     since_look: PausesSinceLook,
     stalls: BTreeMap<StallKey, u64>,
     short_pauses: u64,
@@ -81,6 +87,9 @@ impl Mean {
 /// What was counted.
 pub(crate) struct Watched {
     pub(crate) pauses: Distribution,
+    /// By number of the store.
+    pub(crate) of_store: BTreeMap<usize, WatchedPauses>,
+    pub(crate) of_process: BTreeMap<CallerKey, WatchedPauses>,
     pub(crate) pause_median_ms: f64,
     /// Pauses below 4 ms, as a part of all.
     pub(crate) short_pauses_percent: f64,
@@ -116,6 +125,17 @@ impl Watcher {
         };
     }
 
+    /// Forgets the pauses up to `now`, and nothing else.
+    pub(crate) fn restart_pauses(&self, now: Instant) {
+        let mut counted = lock(&self.counted);
+        counted.from = now;
+        counted.pauses = Latencies::default();
+        counted.of_store.clear();
+        counted.of_process.clear();
+        counted.short_pauses = 0;
+        counted.longest_pause.clear();
+    }
+
     /// The pauses since the last call.
     pub(crate) fn pauses_since_look(&self) -> PausesSinceLook {
         std::mem::take(&mut lock(&self.counted).since_look)
@@ -127,6 +147,8 @@ impl Watcher {
         let of_zone = |(&zone, mean): (&usize, &Mean)| Some((zone, mean.value()?));
         Watched {
             pauses: counted.pauses.distribution_ms(),
+            of_store: watched_of(&counted.of_store),
+            of_process: watched_of(&counted.of_process),
             pause_median_ms: counted.pauses.percentile_us(50.0) / 1_000.0,
             short_pauses_percent: 100.0 * counted.short_pauses as f64 / all,
             throttle_start_percent: counted.throttle_start_percent,
@@ -149,6 +171,11 @@ impl Watcher {
     }
 }
 
+fn watched_of<K: Copy + Ord>(pauses: &BTreeMap<K, PausesOf>) -> BTreeMap<K, WatchedPauses> {
+    let watched = pauses.iter().map(|(&key, of)| (key, of.watched()));
+    watched.collect()
+}
+
 fn stall_of((&(context, reason, delayed_us), &count): (&StallKey, &u64)) -> Stall {
     Stall {
         context: context.into(),
@@ -161,14 +188,22 @@ fn stall_of((&(context, reason, delayed_us), &count): (&StallKey, &u64)) -> Stal
 impl EventSink for Watcher {
     fn record(&self, at: Instant, event: &Event) {
         match *event {
-            Event::BalanceDirtyPages { bdi, ref record } if record.pause_us > 0 => {
-                let position = &record.position;
-                let level = 100.0 * position.dirty as f64 / position.thresh.max(1) as f64;
+            Event::BalanceDirtyPages {
+                bdi,
+                caller,
+                ref record,
+            } if record.pause_us > 0 => {
                 let pause = Span::from_micros(record.pause_us);
-                lock(&self.counted).note_pause(at, bdi, pause, Some(level));
+                lock(&self.counted).note_pause(at, (bdi, caller), pause, Some(record));
             }
-            Event::BalanceForeground { bdi, nap_us, .. } => {
-                lock(&self.counted).note_pause(at, bdi, Span::from_micros(nap_us), None);
+            Event::BalanceForeground {
+                bdi,
+                caller,
+                nap_us,
+                ..
+            } => {
+                let nap = Span::from_micros(nap_us);
+                lock(&self.counted).note_pause(at, (bdi, caller), nap, None);
             }
             Event::MmVmscanThrottled {
                 usec_delayed,
@@ -208,15 +243,30 @@ fn reason_name(reason: ThrottleReason) -> &'static str {
 }
 
 impl Counted {
-    /// `level_percent` is what of the limit was dirty, where the policy has one for all writers.
-    fn note_pause(&mut self, at: Instant, bdi: usize, pause: Span, level_percent: Option<f64>) {
+    /// `record` is that of the laws, where the policy has one limit for all writers.
+    fn note_pause(
+        &mut self,
+        at: Instant,
+        (bdi, caller): (usize, CallerKey),
+        pause: Span,
+        record: Option<&PauseRecord>,
+    ) {
         const SHORT: Span = Span::from_millis(4);
         self.since_look.add(pause);
         if at < self.from {
             return;
         }
         self.pauses.record(pause);
-        self.throttle_start_percent = self.throttle_start_percent.or(level_percent);
+        self.of_store.entry(bdi).or_default().add(pause, record);
+        if caller.kind() == CallerKind::Named {
+            let of_process = self.of_process.entry(caller).or_default();
+            of_process.add(pause, record);
+        }
+        let level_percent = || {
+            let position = &record?.position;
+            Some(100.0 * position.dirty as f64 / position.thresh.max(1) as f64)
+        };
+        self.throttle_start_percent = self.throttle_start_percent.or_else(level_percent);
         self.short_pauses += u64::from(pause < SHORT);
         let longest = self.longest_pause.entry(bdi).or_default();
         *longest = (*longest).max(pause);

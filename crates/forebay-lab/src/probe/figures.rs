@@ -2,6 +2,7 @@
 //! (spec/workloads.md 2.2).
 
 use super::events::Watched;
+use super::pauses::WatchedPauses;
 use super::series::place_of;
 use crate::machine::Machine;
 use crate::outcome::{DeviceRecord, Series, Stall};
@@ -18,6 +19,8 @@ pub(crate) struct Gathered<'a> {
     pub(crate) after: &'a Snapshot,
     pub(crate) counters: &'a BTreeMap<String, u64>,
     pub(crate) watched: &'a Watched,
+    /// The pauses of processes by their names.
+    pub(crate) processes: &'a BTreeMap<String, WatchedPauses>,
     pub(crate) devices: &'a [DeviceRecord],
     /// Names of the stores by their numbers.
     pub(crate) stores: Vec<String>,
@@ -25,7 +28,7 @@ pub(crate) struct Gathered<'a> {
 }
 
 /// The names of the figures of a run, with any workload, without the part after `@` or `;`.
-pub(crate) const FIGURES: [&str; 55] = [
+pub(crate) const FIGURES: [&str; 57] = [
     "direct_pages_scanned",
     "direct_pages_reclaimed",
     "direct_efficiency",
@@ -73,6 +76,8 @@ pub(crate) const FIGURES: [&str; 55] = [
     "pause_max_ms",
     "pause_mean_ms",
     "pauses_below_4ms_percent",
+    "store_pos_ratio",
+    "store_task_ratelimit",
     "dirty_of_inactive",
     "dirty_of_file",
     "stall_events_total",
@@ -121,7 +126,7 @@ pub(crate) fn suffix_of(family: &str) -> Suffix {
     match family {
         "iostat_await_mean" | "seek_count" | "write_ios" | "write_throughput"
         | "write_io_bytes" => Suffix::Device,
-        "longest_pause_s" => Suffix::Store,
+        "longest_pause_s" | "store_pos_ratio" | "store_task_ratelimit" => Suffix::Store,
         "dirty_of_inactive" => Suffix::Zone,
         "task_clock_msecs" => Suffix::Task,
         "stall_events_total" | "stall_share_at_timeout" | "stall_share_zero" => Suffix::Stall,
@@ -291,6 +296,13 @@ fn pauses(gathered: &Gathered<'_>, figures: &mut Figures) {
             longest.as_secs_f64(),
         );
     }
+    for (store, of_store) in &watched.of_store {
+        let name = gathered.stores.get(*store).map_or("", String::as_str);
+        rates(figures, "store_", name, of_store);
+    }
+    for (name, of_process) in gathered.processes {
+        rates(figures, "", name, of_process);
+    }
     put(figures, "pause_median_ms", watched.pause_median_ms);
     put(figures, "pause_max_ms", watched.pauses.max);
     put(figures, "pause_mean_ms", watched.pauses.mean);
@@ -299,6 +311,19 @@ fn pauses(gathered: &Gathered<'_>, figures: &mut Figures) {
         "pauses_below_4ms_percent",
         watched.short_pauses_percent,
     );
+}
+
+/// Where the writers of `name` stood, and at what rate they were held.
+fn rates(figures: &mut Figures, prefix: &str, name: &str, of: &WatchedPauses) {
+    let means = [
+        ("pos_ratio", of.pos_ratio),
+        ("task_ratelimit", of.task_ratelimit),
+    ];
+    for (figure, mean) in means {
+        if let Some(mean) = mean {
+            put(figures, &format!("{prefix}{figure}@{name}"), mean);
+        }
+    }
 }
 
 /// How dirty memory was whenever reclaim wrote a file page.

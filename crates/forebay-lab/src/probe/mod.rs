@@ -3,6 +3,7 @@
 mod events;
 mod figures;
 mod latencies;
+mod pauses;
 mod series;
 
 pub(crate) use events::{PausesSinceLook, Watcher};
@@ -11,4 +12,5 @@ pub(crate) use figures::{
 };
 pub(crate) use latencies::BUCKET_RATIO;
 pub use latencies::Latencies;
+pub(crate) use pauses::WatchedPauses;
 pub(crate) use series::{INTERVAL, RATES, Sampler, mean_and_deviation, rate_unit};

@@ -70,7 +70,7 @@ fn counters_stand_under_their_printed_names_in_the_fields_order() {
 }
 
 #[test]
-fn samples_and_distributions_have_the_six_statistics() {
+fn samples_and_distributions_have_their_statistics() {
     let mut only = run("a", 1, 1.0);
     only.samples.insert(
         "mmap-4".into(),

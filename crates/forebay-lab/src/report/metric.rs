@@ -18,7 +18,7 @@ pub enum Better {
 
 /// Parts of names and which direction is good; the first that a name contains counts. Parts about
 /// inequality and waste come before those about rates, and rates before times.
-const DIRECTIONS: [(&str, Better); 30] = [
+const DIRECTIONS: [(&str, Better); 31] = [
     ("coeffvar", Better::Lower),
     // How waits are distributed says nothing about how many there were.
     ("pauses_below", Better::Neither),
@@ -44,6 +44,7 @@ const DIRECTIONS: [(&str, Better); 30] = [
     ("percentage_direct_scans", Better::Lower),
     ("immediate", Better::Lower),
     ("time_to_kill", Better::Lower),
+    ("turns_lost", Better::Lower),
     ("final_sync", Better::Lower),
     ("lock_spinning", Better::Lower),
     ("cpu_percent", Better::Lower),
@@ -54,12 +55,13 @@ const DIRECTIONS: [(&str, Better); 30] = [
 
 /// Parts of names and their units; the first that a name contains counts. A part that begins with
 /// `_` is the end of a name.
-const UNITS: [(&str, &str); 29] = [
+const UNITS: [(&str, &str); 30] = [
     // A deviation divided by its mean, of any figure.
     ("coeffvar", ""),
     ("files_per_", "files/s"),
     ("bytes_per_s", "bytes/s"),
     ("throughput", "bytes/s"),
+    ("task_ratelimit", "bytes/s"),
     ("_io_bytes", "bytes"),
     ("efficiency", "%"),
     ("percent", "%"),

@@ -50,6 +50,8 @@ pause_median_ms,ms,lower
 pause_max_ms,ms,lower
 pause_mean_ms,ms,lower
 pauses_below_4ms_percent,%,
+store_pos_ratio,,
+store_task_ratelimit,bytes/s,
 dirty_of_inactive,,
 dirty_of_file,,
 stall_events_total,,lower
@@ -77,7 +79,10 @@ usb_writer_longest_pause_s,s,lower
 stood_still_s@disk,s,lower
 bytes_per_s@log,bytes/s,higher
 bytes_per_s_coeffvar@log,,lower
-time_to_kill@log,s,lower";
+time_to_kill@log,s,lower
+pos_ratio@log,,
+task_ratelimit@log,bytes/s,
+turns_lost@log,,lower";
 
 fn known() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     KNOWN.lines().map(|line| {

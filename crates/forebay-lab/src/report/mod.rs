@@ -61,3 +61,7 @@ impl Document {
         serde_json::to_string_pretty(self).expect("plain values with text keys become JSON")
     }
 }
+
+#[cfg(test)]
+#[path = "document_tests.rs"]
+mod tests;

@@ -76,12 +76,13 @@ const OF_SAMPLES: [Statistic<Samples>; 6] = [
     }),
 ];
 
-const OF_DISTRIBUTION: [Statistic<Distribution>; 6] = [
+const OF_DISTRIBUTION: [Statistic<Distribution>; 7] = [
     ("Amean", |spread| recorded(spread, spread.mean)),
     ("Stddev", |spread| recorded(spread, spread.stddev)),
     ("p50", |spread| spread.percentile(50.0)),
     ("p95", |spread| spread.percentile(95.0)),
     ("p99", |spread| spread.percentile(99.0)),
+    ("p99.9", |spread| spread.percentile(99.9)),
     ("Max", |spread| recorded(spread, spread.max)),
 ];
 

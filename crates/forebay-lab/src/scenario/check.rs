@@ -3,7 +3,7 @@
 use super::capacity::{self, Unfit};
 use super::error::{ScenarioError, Source};
 use super::places::span_of;
-use super::script::{Access, Action, FilePlace, Group, SharedFile};
+use super::script::{Access, AccessRate, Action, FilePlace, Group, SharedFile};
 use super::text::{AccessText, FileText, MachineChoice, MemoryText, ProcessText, ScenarioText};
 use super::{Scenario, known};
 use crate::expect::Names;
@@ -89,6 +89,7 @@ fn within(
 impl Checker<'_> {
     fn scenario(&self, parsed: &ScenarioText) -> Checked<Scenario> {
         let warm_up = self.warm_up(parsed)?;
+        let latencies_from = self.latencies_from(parsed, warm_up)?;
         let mut groups: Vec<Group> = Vec::new();
         for process in &parsed.processes {
             let group = self.group(process)?;
@@ -112,6 +113,7 @@ impl Checker<'_> {
             machine: self.machine.clone(),
             length: span_of(self.length_s),
             warm_up,
+            latencies_from,
             sample: self.sample(parsed)?,
             sampled: Vec::new(),
             files: self.files.clone(),
@@ -159,6 +161,22 @@ impl Checker<'_> {
         }
         let problem = format!(
             "warm_up_s is {warm_up_s}; 0 to less than the length of {length_s} s is allowed"
+        );
+        Err(self.source.wrong(given.span().start, problem))
+    }
+
+    /// When latencies and pauses begin to count: not before the rest.
+    fn latencies_from(&self, parsed: &ScenarioText, warm_up: Span) -> Checked<Span> {
+        let Some(given) = &parsed.latencies_from_s else {
+            return Ok(warm_up);
+        };
+        let (from_s, least_s, length_s) = (*given.get_ref(), warm_up.as_secs_f64(), self.length_s);
+        if (least_s..length_s).contains(&from_s) {
+            return Ok(span_of(from_s));
+        }
+        let problem = format!(
+            "latencies_from_s is {from_s}; from warm_up_s, {least_s}, to less than the length of \
+             {length_s} s is allowed"
         );
         Err(self.source.wrong(given.span().start, problem))
     }
@@ -345,6 +363,10 @@ impl Checker<'_> {
         if text.rate.is_some_and(|rate| rate.0 == 0) {
             return Err(refuse(name, "rate is at least 1 byte a second"));
         }
+        if text.loses_late_turns && text.rate.is_none() {
+            let problem = "loses_late_turns is for one with a rate: its turns have times";
+            return Err(refuse(name, problem));
+        }
         if text.sync_every.is_some_and(|size| size.0 == 0 || !writes) {
             let problem = "sync_every is for one that writes, and at least 1 byte";
             return Err(refuse(name, problem));
@@ -378,7 +400,10 @@ impl Checker<'_> {
                 writes,
                 at_random,
                 block_bytes,
-                rate: text.rate.map(|rate| rate.0),
+                rate: text.rate.map(|rate| AccessRate {
+                    bytes_per_s: rate.0,
+                    loses_late_turns: text.loses_late_turns,
+                }),
                 place,
                 sync_every_bytes: text.sync_every.map(|size| size.0),
                 goes_on: text.goes_on,

@@ -114,7 +114,14 @@ pub(super) fn unit_of(column: &str) -> &'static str {
 }
 
 /// Figures that each group of processes may have; the name of the group follows that of the figure.
-pub(super) const OF_A_GROUP: [&str; 3] = ["bytes_per_s", "bytes_per_s_coeffvar", "time_to_kill"];
+pub(super) const OF_A_GROUP: [&str; 6] = [
+    "bytes_per_s",
+    "bytes_per_s_coeffvar",
+    "pos_ratio",
+    "task_ratelimit",
+    "time_to_kill",
+    "turns_lost",
+];
 
 /// Every counter and every figure, without the part after `@` or `;`.
 pub(super) fn figures() -> Vec<String> {
@@ -127,7 +134,12 @@ pub(super) fn figures() -> Vec<String> {
 /// Every distribution that `scenario` may leave.
 pub(super) fn distributions(scenario: &Scenario) -> Vec<String> {
     let mut names = vec!["pause".to_owned()];
+    let file_systems = scenario.machine.storage.file_systems.iter();
+    names.extend(file_systems.map(|store| format!("store_pause@{}", store.name)));
     for group in &scenario.groups {
+        if matches!(&group.action, Action::Access(access) if access.writes) {
+            names.push(format!("pause@{}", group.name));
+        }
         if let Some(latency) = latency_of(&group.action) {
             if !names.iter().any(|name| name == latency) {
                 names.push(latency.into());

@@ -50,6 +50,8 @@ pub struct Scenario {
     length: Span,
     /// Nothing before this is measured.
     warm_up: Span,
+    /// Latencies and pauses before this are not measured either.
+    latencies_from: Span,
     /// How often levels are sampled.
     sample: Span,
     /// The columns that are kept; all if there is none.

@@ -20,6 +20,8 @@ use std::sync::Arc;
 enum Step {
     /// Measuring begins.
     Measure,
+    /// Latencies and pauses begin to count.
+    Latencies,
     Start(usize),
     Stop(usize),
     Event(usize),
@@ -111,6 +113,9 @@ async fn open_shared(world: &World, script: &Arc<Scenario>) -> Result<Vec<WorldF
 /// Everything that happens, in order; events at one time are in the order of the file.
 fn timetable(script: &Scenario) -> Vec<(Span, Step)> {
     let mut steps = vec![(script.warm_up, Step::Measure)];
+    if script.latencies_from > script.warm_up {
+        steps.push((script.latencies_from, Step::Latencies));
+    }
     for (number, group) in script.groups.iter().enumerate() {
         steps.push((group.start, Step::Start(number)));
         steps.extend(group.stop.map(|stop| (stop, Step::Stop(number))));
@@ -156,6 +161,7 @@ impl Stage {
                 self.before = self.moved();
                 self.world.open_window();
             }
+            Step::Latencies => self.world.begin_latencies(),
             Step::Start(group) => self.start(group),
             Step::Stop(group) => self.kill(group),
             Step::Event(number) => self.change(number)?,
@@ -170,7 +176,7 @@ impl Stage {
 
     fn start(&mut self, number: usize) {
         let group = &self.script.groups[number];
-        let measured_from = self.began + self.script.warm_up;
+        let measured_from = self.began + self.script.latencies_from;
         for place in 0..group.count as usize {
             let (name, progress) = (group.name.clone(), self.progress.clone());
             let action = group.action.clone();
@@ -238,7 +244,7 @@ impl Stage {
         let Some(latency) = latency_of(&group.action) else {
             return;
         };
-        let (now, measured_from) = (self.world.now(), self.began + self.script.warm_up);
+        let (now, measured_from) = (self.world.now(), self.began + self.script.latencies_from);
         let longest = self.progress.longest_call(number);
         for place in 0..group.count as usize {
             if let Some(began) = self.progress.end_call(number, place)
@@ -297,6 +303,9 @@ impl Stage {
 
     fn report(&self, group: usize, name: &str, spent_s: f64) {
         let measures = self.world.measures();
+        if let Some(lost) = self.progress.turns_lost(group) {
+            measures.figure(&format!("turns_lost@{name}"), lost as f64);
+        }
         let now = self.progress.of_group(group);
         let moved = now.iter().zip(&self.before[group]);
         let rates: Vec<f64> = moved

@@ -287,3 +287,112 @@ fn a_process_goes_on_after_a_call_that_failed_if_its_text_says_so() {
     let error = run(&Plan::of_scenario(scenario)).expect_err("its sync failed");
     assert!(error.to_string().contains("log"), "{error}");
 }
+
+/// The mean pause of `writers` in the scenario of a tick of 4 ms, with this tick under `policy`.
+fn mean_pause_ms(writers: u64, tick_ms: u64, policy: &str) -> f64 {
+    let text = include_str!("../../../../scenarios/tick-of-4-ms.toml");
+    let text = text
+        .replace("count = 4", &format!("count = {writers}"))
+        .replace("tick_ms = 4", &format!("tick_ms = {tick_ms}"));
+    let scenario = Scenario::parse(&text).unwrap();
+    let outcome = run(&Plan::of_scenario(scenario).under(policy)).unwrap();
+    outcome.distributions["pause"].mean
+}
+
+#[test]
+fn pauses_of_a_kernel_obey_the_tick_of_the_machine() {
+    // 7,324 pages a second. A quota is the rate of a writer times its target, and takes as long as
+    // the writer has for it; what is less than the shortest pause is that (spec/writeback.md 5.4).
+    let fair = |writers: f64, quota: f64| 1e3 * quota * writers / 7_324.0;
+    let expected_ms = [
+        (1, 1, fair(1.0, 71.0)),
+        (4, 1, fair(4.0, 51.0)),
+        (1, 4, 8.0),
+        (4, 4, fair(4.0, 42.0)),
+        (100, 4, 200.0),
+        (1, 10, 10.0),
+        (4, 10, fair(4.0, 32.0)),
+    ];
+    for (writers, tick_ms, expected_ms) in expected_ms {
+        let found_ms = mean_pause_ms(writers, tick_ms, "linux-5.16");
+        assert!(
+            (found_ms - expected_ms).abs() <= expected_ms / 10.0,
+            "{writers} writers, {tick_ms} ms: {found_ms:.2}, {expected_ms:.2} by the law"
+        );
+    }
+}
+
+#[test]
+fn pauses_that_are_cut_fine_have_no_tick() {
+    let paused_ms = |tick_ms| mean_pause_ms(4, tick_ms, "forebay");
+    assert_eq!(paused_ms(10).to_bits(), paused_ms(1).to_bits());
+}
+
+#[test]
+fn pauses_are_told_apart_by_process_and_by_store() {
+    let two = "[[machine.devices]]\nname = \"other\"\nrated = { bytes_per_s = 5_000_000 }\n\
+               [[machine.file_systems]]\nname = \"slow\"\ndevice = \"other\"\nkind = \"xfs\"\n\
+               [[processes]]\nname = \"quick\"\nwrites = {}\n\
+               [[processes]]\nname = \"late\"\ncount = 2\nfile_system = \"slow\"\nwrites = {}\n";
+    let head = "length_s = 40\nwarm_up_s = 20\npolicy = \"linux-5.16\"";
+    let outcome = played(head, two);
+    let count = |name: &str| outcome.distributions[name].count;
+    assert_eq!(count("pause@quick"), count("store_pause@data"));
+    assert_eq!(count("pause@late"), count("store_pause@slow"));
+    assert_eq!(count("pause"), count("pause@quick") + count("pause@late"));
+    let figure = |name: &str| outcome.figure(name).expect(name);
+    for (process, store) in [("quick", "data"), ("late", "slow")] {
+        for rate in ["pos_ratio", "task_ratelimit"] {
+            let (own, of_store) = (format!("{rate}@{process}"), format!("store_{rate}@{store}"));
+            assert_eq!(figure(&own).to_bits(), figure(&of_store).to_bits(), "{own}");
+        }
+    }
+    // Two share 5 MB/s, one has 20; both stores are near their setpoints.
+    assert!((1.0e6..6.0e6).contains(&figure("task_ratelimit@late")));
+    assert!((1.0e7..4.0e7).contains(&figure("task_ratelimit@quick")));
+    assert!((0.3..2.0).contains(&figure("pos_ratio@quick")));
+}
+
+#[test]
+fn late_turns_are_lost_or_made_up_for() {
+    let reader = |more: &str| {
+        format!(
+            "[[files]]\nname = \"film\"\nsize = \"512M\"\n[[processes]]\nname = \"player\"\n\
+             file = \"film\"\nreads_randomly = {{ block = \"64K\", rate = \"640K\"{more} }}\n\
+             [[events]]\nat_s = 5\npace = {{ device = \"disk\", percent = 0 }}\n\
+             [[events]]\nat_s = 5.85\npace = {{ device = \"disk\", percent = 100 }}\n"
+        )
+    };
+    let reads = |outcome: &Outcome| outcome.distributions["read_latency@player"].count;
+    // Ten turns a second. The disk stands still during eight of them; the one under way is late.
+    let made_up = played("length_s = 10", &reader(""));
+    assert_eq!(made_up.figure("turns_lost@player"), None);
+    let lost = played("length_s = 10", &reader(", loses_late_turns = true"));
+    let turns = lost.figure("turns_lost@player").expect("it loses some");
+    assert!((7.0..=9.0).contains(&turns), "{turns}");
+    assert_eq!(reads(&made_up), reads(&lost) + turns as u64);
+}
+
+#[test]
+fn latencies_begin_to_count_later_than_counters() {
+    let of = |head: &str| {
+        let outcome = played(head, LOG);
+        let latency = outcome.distributions["write_latency@log"].count;
+        (
+            outcome.figure("nr_dirtied").expect("it writes"),
+            latency,
+            outcome.elapsed_s,
+        )
+    };
+    let (pages, calls, elapsed_s) = of("length_s = 10\nwarm_up_s = 2");
+    let (same_pages, fewer, same_s) = of("length_s = 10\nwarm_up_s = 2\nlatencies_from_s = 6");
+    assert_eq!(
+        (pages.to_bits(), elapsed_s.to_bits()),
+        (same_pages.to_bits(), same_s.to_bits())
+    );
+    // 256 calls a second, of eight seconds and of four.
+    assert!(
+        calls.abs_diff(8 * 256) < 5 && fewer.abs_diff(4 * 256) < 5,
+        "{calls}, {fewer}"
+    );
+}

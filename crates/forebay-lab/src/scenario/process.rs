@@ -2,7 +2,7 @@
 
 use super::known::latency_of;
 use super::progress::Progress;
-use super::script::{Access, Action, FilePlace};
+use super::script::{Access, AccessRate, Action, FilePlace};
 use crate::world::{Process, World, WorldError, WorldFile};
 use forebay_base::units::pages_for;
 use forebay_base::{Instant, PAGE_BYTES, Span};
@@ -140,10 +140,13 @@ impl Actor {
         let mut file = self.file_at(&access.place, shared, is_old).await?;
         let length_bytes = own_length.or((!file.handle().is_empty()).then(|| file.handle().len()));
         let mut steps = Steps::new(self, access, length_bytes);
-        let mut pace = Pace::new(self.process.now(), access.rate);
+        let mut pace = Pace::new(self.process.now(), access);
         let mut unsynced_bytes = 0;
         loop {
-            pace.wait(&self.process, access.block_bytes).await;
+            let lost = pace.wait(&self.process, access.block_bytes).await;
+            if lost > 0 && self.process.now() >= self.measured_from {
+                self.progress.lose_turns(self.group, lost);
+            }
             let at = steps.next();
             self.begin();
             let done = if access.writes {
@@ -265,24 +268,34 @@ impl Steps {
 /// A process with a bounded amount of work.
 struct Pace {
     due: Instant,
-    rate: Option<u64>,
+    rate: Option<AccessRate>,
 }
 
 impl Pace {
-    fn new(now: Instant, rate: Option<u64>) -> Pace {
-        Pace { due: now, rate }
+    fn new(now: Instant, access: &Access) -> Pace {
+        Pace {
+            due: now,
+            rate: access.rate,
+        }
     }
 
-    /// Waits until the next `bytes` are due.
-    async fn wait(&mut self, process: &Process, bytes: u64) {
-        let Some(rate) = self.rate else { return };
+    /// Waits until the next `bytes` are due. Returns how many turns came too late and are left out:
+    /// one is too late when the next is due.
+    async fn wait(&mut self, process: &Process, bytes: u64) -> u64 {
+        let Some(rate) = self.rate else { return 0 };
+        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.bytes_per_s);
+        let turn = Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         let now = process.now();
+        let mut lost = 0;
         if self.due > now {
             process.sleep(self.due - now).await;
+        } else if rate.loses_late_turns {
+            lost = (now - self.due).as_nanos() / turn.as_nanos().max(1);
+            self.due += Span::from_nanos(lost * turn.as_nanos());
         } else if now - self.due > MOST_ARREARS {
             self.due = now;
         }
-        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
-        self.due += Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        self.due += turn;
+        lost
     }
 }

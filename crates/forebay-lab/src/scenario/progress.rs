@@ -1,6 +1,7 @@
 //! How far each process has come, over time.
 
 use super::Scenario;
+use super::script::Action;
 use crate::outcome::{Column, Series};
 use crate::world::WorldError;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,6 +32,9 @@ struct Moved {
     in_call_since: Vec<AtomicU64>,
     /// The longest call that has ended and counts, nanoseconds.
     longest_call: AtomicU64,
+    /// Turns of a process with a rate that came too late, in the time in which latencies count;
+    /// none of a group that makes up for them.
+    turns_lost: Option<AtomicU64>,
     /// It was killed: what its processes still do until they have ended does not count.
     is_over: AtomicBool,
     starts_at: Span,
@@ -43,6 +47,8 @@ impl Progress {
             bytes: (0..group.count).map(|_| AtomicU64::new(0)).collect(),
             in_call_since: (0..group.count).map(|_| AtomicU64::new(NO_CALL)).collect(),
             longest_call: AtomicU64::new(0),
+            turns_lost: matches!(&group.action, Action::Access(it) if it.loses_late_turns())
+                .then(|| AtomicU64::new(0)),
             is_over: AtomicBool::new(false),
             starts_at: group.start,
         };
@@ -105,6 +111,19 @@ impl Progress {
     pub(super) fn note_call(&self, group: usize, span: Span) {
         let longest = &self.groups[group].longest_call;
         longest.fetch_max(span.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// A process of `group` leaves out as many turns.
+    pub(super) fn lose_turns(&self, group: usize, turns: u64) {
+        if let (false, Some(lost)) = (self.is_over(group), &self.groups[group].turns_lost) {
+            lost.fetch_add(turns, Ordering::Relaxed);
+        }
+    }
+
+    /// The turns that `group` left out; none if it makes up for late ones.
+    pub(super) fn turns_lost(&self, group: usize) -> Option<u64> {
+        let lost = self.groups[group].turns_lost.as_ref()?;
+        Some(lost.load(Ordering::Relaxed))
     }
 
     /// The longest call of `group` that has ended and counts.

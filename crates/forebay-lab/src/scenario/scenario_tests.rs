@@ -17,15 +17,16 @@ fn read(path: &Path) -> Scenario {
     Scenario::parse(&text).unwrap_or_else(|error| panic!("{}", error.in_file(&name)))
 }
 
-/// The expectations of a scenario that ships that do not hold under `policy`.
-fn broken(path: &Path, policy: &str) -> Vec<String> {
+/// The expectations of a scenario that ships that do not hold under `policy`, or its own.
+fn broken(path: &Path, policy: Option<&str>) -> Vec<String> {
     let scenario = read(path);
+    let policy = policy.unwrap_or(&scenario.policy).to_owned();
     assert!(
         scenario.expectations() > 0,
         "{} expects nothing",
         scenario.name
     );
-    let plan = Plan::of_scenario(scenario).under(policy);
+    let plan = Plan::of_scenario(scenario).under(&policy);
     let outcome = run(&plan).unwrap_or_else(|error| panic!("{}: {error}", plan.workload));
     let broken = outcome.expectations.iter().filter(|result| !result.held);
     broken
@@ -42,10 +43,7 @@ fn broken(path: &Path, policy: &str) -> Vec<String> {
 fn every_scenario_that_ships_holds() {
     let paths = shipped();
     assert!(paths.len() >= 10, "{paths:?}");
-    let broken: Vec<String> = paths
-        .iter()
-        .flat_map(|path| broken(path, "forebay"))
-        .collect();
+    let broken: Vec<String> = paths.iter().flat_map(|path| broken(path, None)).collect();
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
@@ -66,10 +64,11 @@ fn without_the_mechanism_an_expectation_breaks() {
             "linux-3.2+foreground",
             "write_latency@quick",
         ),
+        ("tick-of-4-ms", "forebay", "pause_mean"),
     ];
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     for (name, policy, expected) in cases {
-        let broken = broken(&folder.join(format!("{name}.toml")), policy);
+        let broken = broken(&folder.join(format!("{name}.toml")), Some(policy));
         assert!(
             broken.iter().any(|broken| broken.contains(expected)),
             "{name} under {policy}: {broken:?}"
@@ -131,6 +130,36 @@ fn measuring_begins_before_the_end() {
         assert_eq!(error.place.line, 5, "{error}");
         assert!(error.problem.contains("less than the length"), "{error}");
     }
+}
+
+#[test]
+fn latencies_count_from_the_warm_up_to_the_end() {
+    let text = |from_s: &str| {
+        format!(
+            "name = \"t\"\nsummary = \"t\"\nmachine = \"amd4-512m\"\nlength_s = 5\nwarm_up_s = 2\n\
+             latencies_from_s = {from_s}\n[[processes]]\nname = \"log\"\nwrites = {{}}\n"
+        )
+    };
+    assert!(Scenario::parse(&text("2")).is_ok() && Scenario::parse(&text("4.9")).is_ok());
+    for bad in ["1.9", "5", "nan"] {
+        let error = Scenario::parse(&text(bad)).expect_err(bad);
+        assert_eq!(error.place.line, 6, "{error}");
+        assert!(error.problem.contains("from warm_up_s, 2"), "{error}");
+    }
+}
+
+#[test]
+fn only_turns_that_have_times_can_be_late() {
+    let text = |reads: &str| {
+        format!(
+            "name = \"t\"\nsummary = \"t\"\nmachine = \"amd4-512m\"\nlength_s = 5\n\
+             [[processes]]\nname = \"player\"\nreads = {{ size = \"1M\", {reads} }}\n"
+        )
+    };
+    assert!(Scenario::parse(&text("rate = 65536, loses_late_turns = true")).is_ok());
+    let error = Scenario::parse(&text("loses_late_turns = true")).expect_err("it has no rate");
+    assert_eq!(error.place.line, 7, "{error}");
+    assert!(error.problem.contains("one with a rate"), "{error}");
 }
 
 #[test]

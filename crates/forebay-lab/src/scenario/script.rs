@@ -54,13 +54,28 @@ pub(super) struct Access {
     pub(super) writes: bool,
     pub(super) at_random: bool,
     pub(super) block_bytes: u64,
-    /// Bytes a second; as fast as it goes without it.
-    pub(super) rate: Option<u64>,
+    /// As fast as it goes without one.
+    pub(super) rate: Option<AccessRate>,
     pub(super) place: FilePlace,
     /// A sync follows whenever this many bytes were written.
     pub(super) sync_every_bytes: Option<u64>,
     /// Whether it goes on after a call that fails.
     pub(super) goes_on: bool,
+}
+
+impl Access {
+    /// Whether turns that are late are lost.
+    pub(super) fn loses_late_turns(&self) -> bool {
+        self.rate.is_some_and(|rate| rate.loses_late_turns)
+    }
+}
+
+/// How fast a file is used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AccessRate {
+    pub(super) bytes_per_s: u64,
+    /// Whether a turn whose time has passed is left out, instead of made up for.
+    pub(super) loses_late_turns: bool,
 }
 
 /// Which file.

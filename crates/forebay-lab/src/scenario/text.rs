@@ -19,6 +19,7 @@ pub(super) struct ScenarioText {
     pub(super) seed: u64,
     pub(super) length_s: Spanned<f64>,
     pub(super) warm_up_s: Option<Spanned<f64>>,
+    pub(super) latencies_from_s: Option<Spanned<f64>>,
     pub(super) sample_ms: Option<Spanned<u64>>,
     #[serde(default)]
     pub(super) sampled: Vec<Spanned<String>>,
@@ -111,6 +112,9 @@ pub(super) struct AccessText {
     pub(super) sync_every: Option<Size>,
     #[serde(default)]
     pub(super) goes_on: bool,
+    /// A turn whose time has passed is left out.
+    #[serde(default)]
+    pub(super) loses_late_turns: bool,
 }
 
 /// How memory is used.

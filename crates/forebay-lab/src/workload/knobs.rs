@@ -3,6 +3,7 @@
 use super::Workload;
 use crate::machine::{Machine, MachineError, NFS, TWO_PAGES_BYTES};
 use forebay::Policy;
+use forebay_base::Span;
 use forebay_base::units::parse_size;
 use std::collections::BTreeMap;
 
@@ -109,10 +110,13 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
     MachineKnob {
         knob: knob(
             "tick_ms",
-            "4",
-            "length of the tick in which short waits are counted, ms",
+            "the machine's",
+            "length of the tick in which short waits and a kernel's pauses are counted, ms",
         ),
-        turn: |machine, value| machine.tick = forebay_base::Span::from_millis(value),
+        turn: |machine, value| {
+            machine.tick = Span::from_millis(value);
+            machine.pause_tick = machine.tick;
+        },
         allowed: bounds(1, 100),
     },
 ];

@@ -85,8 +85,14 @@ impl Mapping {
             let new = behind.saturating_sub(self.touched_pages.max(page));
             let charge = self.process.charge(touch_work(behind - page));
             charge.and(Work::Fault { pages: new }).await;
-            for page in page..behind {
-                self.memory.write_at(&[0; 8], byte_of(page)).await?;
+            let mut next = page;
+            while next < behind {
+                // A touch of memory that is there is most of what a hog does.
+                next += self.memory.write_starts(&[0; 8], next..behind);
+                if next < behind {
+                    self.memory.write_at(&[0; 8], byte_of(next)).await?;
+                    next += 1;
+                }
             }
             self.touched_pages = self.touched_pages.max(behind);
             page = behind;

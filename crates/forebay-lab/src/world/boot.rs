@@ -217,6 +217,7 @@ fn settings(machine: &Machine, policy: Policy, page_memory: PageMemory) -> Setti
             floor_bytes: plan.floor_bytes,
         }),
         tick: machine.tick,
+        pause_tick: machine.pause_tick,
         answer_timeout: ANSWER_TIMEOUT,
         held_timeout: ANSWER_TIMEOUT,
         objects_limit: OBJECTS_LIMIT,

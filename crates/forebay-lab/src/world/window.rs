@@ -3,7 +3,7 @@
 use super::World;
 use crate::device::Statistics as DeviceStatistics;
 use crate::outcome::{DeviceRecord, Outcome, SimulationCost, Waited};
-use crate::probe::{Gathered, INTERVAL, Sampler, derive};
+use crate::probe::{Gathered, INTERVAL, Sampler, WatchedPauses, derive};
 use forebay::{Counter, Statistics};
 use forebay_base::sync::lock;
 use forebay_base::{Instant, Span};
@@ -53,6 +53,12 @@ impl World {
         sampler.open(at, devices);
         window.opened = Some(snapshot);
         window.closed = None;
+    }
+
+    /// Latencies and pauses count from now on; counters go on.
+    pub(crate) fn begin_latencies(&self) {
+        self.inner.watcher.restart_pauses(self.now());
+        self.measures().forget_latencies();
     }
 
     /// The series of samples begins now: its times are counted from here.
@@ -147,6 +153,10 @@ impl World {
         };
         let counters: BTreeMap<String, u64> = Counter::ALL.iter().map(counted).collect();
         let watched = self.inner.watcher.watched();
+        let of_process = watched.of_process.iter();
+        let processes: BTreeMap<String, WatchedPauses> = of_process
+            .map(|(&key, pauses)| (self.cache().caller(key).to_string(), pauses.clone()))
+            .collect();
         let devices = self.device_records(before, after, sampler);
         let measures = self.inner.measures.take();
         let gathered = Gathered {
@@ -156,15 +166,23 @@ impl World {
             after,
             counters: &counters,
             watched: &watched,
+            processes: &processes,
             devices: &devices,
             stores: self.store_names(),
             series: sampler.series(),
         };
         let mut figures = derive(&gathered);
-        let series = gathered.series;
+        let (series, stores) = (gathered.series, gathered.stores);
         figures.extend(measures.figures);
         let mut distributions = measures.distributions;
         distributions.insert("pause".into(), watched.pauses.clone());
+        for (name, of_process) in &processes {
+            distributions.insert(format!("pause@{name}"), of_process.pauses.clone());
+        }
+        for (store, of_store) in &watched.of_store {
+            let name = stores.get(*store).map_or("", String::as_str);
+            distributions.insert(format!("store_pause@{name}"), of_store.pauses.clone());
+        }
         Outcome {
             elapsed_s: (after.at - before.at).as_secs_f64(),
             user_s: after

@@ -21,7 +21,7 @@ use forebay_law::blame::{Cause, PauseFacts, cause_of_pause};
 use forebay_law::limits::DirtyLimits;
 use forebay_law::pace::{LONGEST_US, Pace, PaceInputs, pace, pace_call_quota, pace_quota};
 use forebay_law::pause::{
-    self, DirtierClock, PauseDecision, PauseSizing, decide_pause, freerun_clock, may_leave,
+    self, DirtierClock, PauseDecision, PauseSizing, Tick, decide_pause, freerun_clock, may_leave,
     size_pause,
 };
 use forebay_law::position::{Position, PositionInputs, position};
@@ -86,6 +86,7 @@ struct Snapshot {
     /// The store has a promise in seconds, and its writers are judged by its own pages.
     has_promise: bool,
     is_measured: bool,
+    tick: Tick,
 }
 
 impl Snapshot {
@@ -180,7 +181,7 @@ impl Engine {
             }
             if is_free_run(&snapshot) {
                 let (dirty, thresh) = snapshot.judged();
-                dirtier.renew(free_run(snapshot.now, dirty, thresh), false);
+                dirtier.renew(free_run(snapshot.now, dirty, thresh, snapshot.tick), false);
                 // Otherwise quotas would stay short until a writer is evaluated above the free run.
                 backing.exceeded.store(false, Ordering::Relaxed);
                 return;
@@ -217,7 +218,7 @@ impl Engine {
         if decision.pause_us == 0 {
             return true;
         }
-        self.record_pause(backing, snapshot, &decision);
+        self.record_pause(payer, snapshot, &decision);
         let cause = self.blame_pause(payer, snapshot, &decision);
         let paused = self.at_work(backing, Part::Pause);
         let pause = Span::from_micros(decision.pause_us);
@@ -231,14 +232,21 @@ impl Engine {
         let dirty_ratelimit = lock(&backing.rates).rate.ratelimit;
         let task = task_ratelimit(dirty_ratelimit, snapshot.position.ratio);
         let average = inputs.average_pages_per_s;
-        let sizing = size_pause(average, dirty_ratelimit, inputs.store_dirty, task);
+        let sizing = size_pause(
+            average,
+            dirty_ratelimit,
+            inputs.store_dirty,
+            task,
+            snapshot.tick,
+        );
+        let now = (snapshot.now, snapshot.tick);
         let (pace, after) = if self.past.pauses_are_whole {
             // As the laws compute it, for a reader that compares: a late timer may pass 200 ms.
-            paused(before, &sizing, task, snapshot.now, u64::MAX)
+            paused(before, &sizing, task, now, u64::MAX)
         } else if task > 0 {
             paced(before, &sizing, task, snapshot.now)
         } else {
-            paused(before, &sizing, task, snapshot.now, LONGEST_US)
+            paused(before, &sizing, task, now, LONGEST_US)
         };
         let limit = match (task, inputs.strict) {
             (0, _) => PauseLimit::Hard,
@@ -288,7 +296,7 @@ impl Engine {
         let now = self.rt.now();
         let paused = now.since(began);
         self.count(Counter::BalancePauses, 1);
-        self.record_unmeasured_pause(backing, snapshot, *lock(&dirtier.state), paused);
+        self.record_unmeasured_pause(payer, snapshot, *lock(&dirtier.state), paused);
         let limits = self.dirty_limits();
         let (aside, of_store) = self.set_aside(backing, limits.thresh);
         let (dirty, setpoint, hard_limit) = if snapshot.has_promise {
@@ -309,7 +317,8 @@ impl Engine {
             || may_leave(0, backing.file_pages().saturating_sub(of_store), 1);
         if may_go {
             let (_, thresh) = snapshot.judged();
-            dirtier.renew(free_run(now, dirty, thresh), snapshot.exceeded);
+            let free = free_run(now, dirty, thresh, snapshot.tick);
+            dirtier.renew(free, snapshot.exceeded);
         }
         may_go || self.is_closing()
     }
@@ -404,6 +413,7 @@ impl Engine {
             exceeded,
             has_promise: part.has_promise,
             is_measured: rates.is_measured(),
+            tick: self.settings.tick_of_pauses(),
         }
     }
 
@@ -443,19 +453,20 @@ impl Engine {
     /// Records such a pause.
     fn record_unmeasured_pause(
         &self,
-        backing: &Backing,
+        payer: Payer<'_>,
         snapshot: &Snapshot,
         before: DirtierState,
         paused: Span,
     ) {
         let decision = Decision::unmeasured(before, paused);
-        self.record_pause(backing, snapshot, &decision);
+        self.record_pause(payer, snapshot, &decision);
     }
 
-    fn record_pause(&self, backing: &Backing, snapshot: &Snapshot, decision: &Decision) {
+    fn record_pause(&self, payer: Payer<'_>, snapshot: &Snapshot, decision: &Decision) {
         let before = decision.before;
         self.record(&Event::BalanceDirtyPages {
-            bdi: backing.number,
+            bdi: payer.backing.number,
+            caller: payer.waits.caller,
             record: PauseRecord {
                 limit: decision.limit,
                 position: snapshot.inputs,
@@ -467,6 +478,7 @@ impl Engine {
                 clock: before.clock,
                 sizing: decision.sizing,
                 throttle: self.settings.policy.dirty_throttle,
+                tick: snapshot.tick,
                 paused_when_us: before.paused_when_us,
                 now_us: snapshot.now.as_micros(),
                 pause_us: decision.pause_us,
@@ -502,9 +514,9 @@ fn count_writer(backing: &Backing, dirtier: &Dirtier) {
 }
 
 /// The clock of a writer that is not slowed.
-fn free_run(now: Instant, dirty: u64, thresh: u64) -> DirtierState {
+fn free_run(now: Instant, dirty: u64, thresh: u64, tick: Tick) -> DirtierState {
     DirtierState {
-        clock: freerun_clock(now.as_millis(), dirty, thresh),
+        clock: freerun_clock(now.as_millis(), dirty, thresh, tick),
         paused_when_us: Some(now.as_micros()),
         call_quota_pages: None,
     }
@@ -515,11 +527,11 @@ fn paused(
     before: DirtierState,
     sizing: &PauseSizing,
     task_ratelimit: u64,
-    now: Instant,
+    (now, tick): (Instant, Tick),
     longest_us: u64,
 ) -> (Pace, DirtierState) {
     let now_ms = now.as_millis();
-    let (decision, clock) = decide_pause(before.clock, sizing, task_ratelimit, now_ms);
+    let (decision, clock) = decide_pause(before.clock, sizing, task_ratelimit, now_ms, tick);
     let pause_ms = match decision {
         PauseDecision::NoSleep => 0,
         PauseDecision::Sleep { pause_ms, .. } => pause_ms,
@@ -622,6 +634,7 @@ mod tests {
             exceeded: false,
             has_promise: false,
             is_measured: true,
+            tick: Tick::FINE,
         })
     }
 

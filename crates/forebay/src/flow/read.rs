@@ -111,7 +111,7 @@ impl Engine {
 
     /// Fetches ahead the page that will be copied after the current one.
     #[inline]
-    fn prefetch_page(&self, object: &ObjectState, page: u64) {
+    pub(super) fn prefetch_page(&self, object: &ObjectState, page: u64) {
         if let Some(frame) = self.memory.index.candidate(key(object.number, page)) {
             self.memory.frames.prefetch(frame);
         }

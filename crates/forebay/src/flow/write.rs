@@ -24,12 +24,16 @@ use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::{byte_of, page_of, pages_for};
 use forebay_law::blame::Cause;
+use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 
 /// Pages that are written without checking whether a resize or a pause is due. No more of them
 /// become dirty than the writer has left of its quota.
 const STRETCH_PAGES: usize = 64;
+
+/// How far ahead pages are fetched of which only the start is written.
+const STARTS_AHEAD: u64 = 4;
 
 /// What a write cannot do without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,6 +218,40 @@ impl Engine {
                 break;
             }
             done += piece.bytes.len();
+        }
+        done
+    }
+
+    /// Writes `bytes` at the start of each of `pages` while these are resident and dirty, which
+    /// needs no waiting; returns how many pages were written.
+    pub(crate) fn write_starts(&self, handle: &Handle, bytes: &[u8], pages: Range<u64>) -> u64 {
+        let content = Content {
+            bytes,
+            keeps_length: false,
+        };
+        let object = &*handle.object;
+        let last = byte_of(pages.end.saturating_sub(1).max(pages.start));
+        let is_possible = bytes.len() <= PAGE_BYTES
+            && pages.end <= page_of(LONGEST_BYTES)
+            && object.cuts.is_empty()
+            && !handle.dirtier.owes_a_pause()
+            && self.check_write(handle, content, last).is_ok();
+        if !is_possible {
+            return 0;
+        }
+        let mut done = 0;
+        for page in pages.clone() {
+            if page + STARTS_AHEAD < pages.end {
+                self.prefetch_page(object, page + STARTS_AHEAD);
+            }
+            let start = 0;
+            if !self.overwrite_dirty(handle, Piece { page, start, bytes }) {
+                break;
+            }
+            done += 1;
+        }
+        if done > 0 {
+            handle.stream.set_previous_page(pages.start + done - 1);
         }
         done
     }

@@ -13,7 +13,7 @@ const KEPT_LIMIT: usize = 512;
 #[derive(Clone, Debug)]
 pub(super) enum News {
     /// Something happened in the engine.
-    Event(Event),
+    Event(Box<Event>),
     /// Knobs were turned: the line that says which.
     Set(String),
 }
@@ -63,7 +63,7 @@ impl Feed {
 
 impl EventSink for Feed {
     fn record(&self, at: Instant, event: &Event) {
-        self.publish(at, || News::Event(*event));
+        self.publish(at, || News::Event(Box::new(*event)));
     }
 }
 

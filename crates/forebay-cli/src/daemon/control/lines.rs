@@ -12,15 +12,17 @@ use serde_json::{Value, json};
 pub(super) fn line(at: Instant, news: &News, name_of: &dyn Fn(CallerKey) -> Caller) -> String {
     let (name, mut fields) = match news {
         News::Set(text) => ("set", serde_json::from_str(text).unwrap_or_default()),
-        News::Event(Event::CallWaited { call }) => {
-            let words = serde_json::to_value(CallWords::of(call, name_of));
-            ("call_waited", words.expect("our own words are JSON"))
-        }
-        News::Event(event) => writeback(event).or_else(|| reclaim(event)).unwrap_or((
-            // The engine may have an event that is newer than this list.
-            "other",
-            json!({ "text": format!("{event:?}") }),
-        )),
+        News::Event(event) => match &**event {
+            Event::CallWaited { call } => {
+                let words = serde_json::to_value(CallWords::of(call, name_of));
+                ("call_waited", words.expect("our own words are JSON"))
+            }
+            event => writeback(event).or_else(|| reclaim(event)).unwrap_or((
+                // The engine may have an event that is newer than this list.
+                "other",
+                json!({ "text": format!("{event:?}") }),
+            )),
+        },
     };
     fields["event"] = name.into();
     fields["at_us"] = at.as_micros().into();
@@ -34,13 +36,14 @@ pub(super) fn lost(count: u64) -> String {
 
 fn writeback(event: &Event) -> Option<(&'static str, Value)> {
     Some(match *event {
-        Event::BalanceDirtyPages { bdi, ref record } => {
-            ("balance_dirty_pages", balance(bdi, record))
-        }
+        Event::BalanceDirtyPages {
+            bdi, ref record, ..
+        } => ("balance_dirty_pages", balance(bdi, record)),
         Event::BalanceForeground {
             bdi,
             pages_written,
             nap_us,
+            ..
         } => (
             "balance_foreground",
             json!({ "bdi": bdi, "pages_written": pages_written, "nap_us": nap_us }),

@@ -106,7 +106,8 @@ impl Engine {
         chunk: u64,
     ) -> View {
         let entered = self.rt.now();
-        let (mut nap_ms, mut written) = (1, 0);
+        let tick = self.settings.tick_of_pauses();
+        let (mut nap_ms, mut written) = (tick.ms(), 0);
         loop {
             let view = self.view(backing, dirtier);
             if view.dirty <= view.limits.freerun() || !view.is_exceeded() || self.is_closing() {
@@ -124,7 +125,7 @@ impl Engine {
             if self.has_stalled_enough(&view, entered) {
                 return view;
             }
-            nap_ms = next_nap_ms(nap_ms);
+            nap_ms = next_nap_ms(nap_ms, tick);
         }
     }
 
@@ -142,7 +143,8 @@ impl Engine {
         (backing, dirtier, waits): (&Arc<Backing>, &Dirtier, &Waits),
         chunk: u64,
     ) -> View {
-        let (mut nap_ms, mut written) = (1, 0);
+        let tick = self.settings.tick_of_pauses();
+        let (mut nap_ms, mut written) = (tick.ms(), 0);
         loop {
             let mut view = self.view_clipped(backing, dirtier);
             if view.store_dirty <= view.task.task_thresh
@@ -161,7 +163,7 @@ impl Engine {
             }
             self.nap_in_foreground((backing, waits), nap_ms, written)
                 .await;
-            nap_ms = next_nap_ms(nap_ms);
+            nap_ms = next_nap_ms(nap_ms, tick);
         }
     }
 
@@ -220,6 +222,7 @@ impl Engine {
         let nap = Span::from_millis(nap_ms);
         self.record(&Event::BalanceForeground {
             bdi: backing.number,
+            caller: waits.caller,
             pages_written,
             nap_us: nap.as_micros(),
         });
