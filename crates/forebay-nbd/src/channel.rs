@@ -2,10 +2,9 @@
 
 use crate::socket::{Moved, Socket};
 use crate::standing::Standing;
-use crate::stream::{Stream, flush, not_moved};
+use crate::stream::{Stream, decrypted, flush, not_moved, send};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustls::{ServerConfig, ServerConnection};
-use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 /// Most bytes of replies that TLS holds in encrypted form while the client does not take them.
@@ -96,16 +95,9 @@ impl<'a> Channel<'a> {
             return self.socket.receive(room);
         };
         loop {
-            match tls.reader().read(room) {
-                Ok(0) => return Moved::Closed,
-                Ok(count) => return Moved::Bytes(count),
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => {}
-                    // The other side closed without TLS's closing message; requests carry their
-                    // length anyway.
-                    io::ErrorKind::UnexpectedEof => return Moved::Closed,
-                    _ => return Moved::Broken,
-                },
+            match decrypted(tls, room) {
+                Moved::NotNow => {}
+                moved => return moved,
             }
             // The reader reports the end of the stream, after the bytes that came before it.
             if let Err(error) = tls.read_tls(&mut Stream(self.socket)) {
@@ -124,18 +116,7 @@ impl<'a> Channel<'a> {
         let Some(tls) = &mut self.tls else {
             return self.socket.send(bytes);
         };
-        if flush(tls, self.socket) == Moved::Broken {
-            return Moved::Broken;
-        }
-        let taken = match tls.writer().write(bytes) {
-            Ok(0) => return Moved::NotNow,
-            Ok(count) => count,
-            Err(_) => return Moved::Broken,
-        };
-        match flush(tls, self.socket) {
-            Moved::Broken => Moved::Broken,
-            _ => Moved::Bytes(taken),
-        }
+        send(tls, self.socket, bytes)
     }
 
     /// Whether some bytes that were taken are still unsent; [`Channel::flush`] sends them.

@@ -21,6 +21,34 @@ pub(crate) fn flush<Side>(tls: &mut ConnectionCommon<Side>, socket: &Socket) -> 
     }
 }
 
+/// Takes bytes for the other side, as many as there is room for.
+pub(crate) fn send<Side>(tls: &mut ConnectionCommon<Side>, socket: &Socket, bytes: &[u8]) -> Moved {
+    if flush(tls, socket) == Moved::Broken {
+        return Moved::Broken;
+    }
+    let taken = match tls.writer().write(bytes) {
+        Ok(0) => return Moved::NotNow,
+        Ok(count) => count,
+        Err(_) => return Moved::Broken,
+    };
+    match flush(tls, socket) {
+        Moved::Broken => Moved::Broken,
+        _ => Moved::Bytes(taken),
+    }
+}
+
+/// Moves bytes that have come and were decrypted into `room`; `NotNow` if there are none.
+pub(crate) fn decrypted<Side>(tls: &mut ConnectionCommon<Side>, room: &mut [u8]) -> Moved {
+    match tls.reader().read(room) {
+        Ok(0) => Moved::Closed,
+        Ok(count) => Moved::Bytes(count),
+        // The other side closed without TLS's closing message; requests and replies carry their
+        // length anyway.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Moved::Closed,
+        Err(error) => not_moved(&error),
+    }
+}
+
 pub(crate) fn not_moved(error: &io::Error) -> Moved {
     match error.kind() {
         io::ErrorKind::WouldBlock => Moved::NotNow,

@@ -3,10 +3,9 @@
 
 use super::trust::Trust;
 use crate::socket::{Moved, Socket};
-use crate::stream::{Stream, flush, not_moved};
+use crate::stream::{Stream, decrypted, flush, not_moved, send};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustls::ClientConnection;
-use std::io::{self, Read, Write};
 
 /// Most bytes that TLS holds in encrypted form while the server does not take them.
 const UNSENT_LIMIT_BYTES: usize = 64 << 10;
@@ -55,18 +54,7 @@ impl Line {
         let Some(tls) = &mut self.tls else {
             return self.socket.send(bytes);
         };
-        if flush(tls, &self.socket) == Moved::Broken {
-            return Moved::Broken;
-        }
-        let taken = match tls.writer().write(bytes) {
-            Ok(0) => return Moved::NotNow,
-            Ok(count) => count,
-            Err(_) => return Moved::Broken,
-        };
-        match flush(tls, &self.socket) {
-            Moved::Broken => Moved::Broken,
-            _ => Moved::Bytes(taken),
-        }
+        send(tls, &self.socket, bytes)
     }
 
     /// Whether some bytes that were taken are still unsent; [`Line::flush`] sends them.
@@ -88,15 +76,9 @@ impl Line {
             return self.socket.receive(room);
         };
         loop {
-            match tls.reader().read(room) {
-                Ok(0) => return Moved::Closed,
-                Ok(count) => return Moved::Bytes(count),
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => {}
-                    // The server closed without TLS's closing message; replies carry their length.
-                    io::ErrorKind::UnexpectedEof => return Moved::Closed,
-                    _ => return Moved::Broken,
-                },
+            match decrypted(tls, room) {
+                Moved::NotNow => {}
+                moved => return moved,
             }
             match tls.read_tls(&mut Stream(&self.socket)) {
                 Ok(0) if tls.is_handshaking() => return Moved::Closed,
