@@ -190,10 +190,15 @@ impl Ledger {
         } else {
             Arc::new(self.bytes[(first - start) as usize..(last - start) as usize].to_vec())
         };
-        let mut witness = Witness::new(first, bytes, self.len());
-        self.open.values().for_each(|&change| witness.note(change));
-        self.looking.insert(ticket, witness);
+        self.looking.insert(ticket, self.witness_of(first, bytes));
         ticket
+    }
+
+    /// What a look that begins now may see of `bytes`, which lie from `start` on.
+    fn witness_of(&self, start: u64, bytes: Arc<Vec<u8>>) -> Witness {
+        let mut witness = Witness::new(start, bytes, self.len());
+        self.open.values().for_each(|&change| witness.note(change));
+        witness
     }
 
     /// Judges what the look with this `ticket` saw.
@@ -270,19 +275,12 @@ impl Ledger {
     /// What a look that begins now may see keeps every promise: each byte was there when a sync
     /// began, or is of a change since. So only other bytes are put before the promises.
     pub(super) fn judge_image(&self, image: &[u8]) -> Result<(), WrongByte> {
-        let now = self.as_of_now();
+        let now = self.witness_of(self.start(), self.bytes.clone());
         let places = (self.start()..).step_by(PIECE);
         places
             .zip(image.chunks(PIECE))
             .filter(|&(place, piece)| now.judge(place, piece).is_err())
             .try_for_each(|(place, piece)| self.judge_promises(place, piece))
-    }
-
-    /// What a look at the whole may see that begins now.
-    fn as_of_now(&self) -> Witness {
-        let mut witness = Witness::new(self.start(), self.bytes.clone(), self.len());
-        self.open.values().for_each(|&change| witness.note(change));
-        witness
     }
 
     /// What in `piece`, which lies at `place`, breaks a promise.
