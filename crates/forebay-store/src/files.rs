@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,10 +86,14 @@ pub enum OpenError {
 pub(crate) struct OpenFile {
     direct: Option<OwnedFd>,
     buffered: OwnedFd,
+    /// Through the page cache too, for writes that are made durable by themselves: opened at the
+    /// first of them, if it can be. The kernel reports a failure once for each descriptor, so a
+    /// failure that such a write reports is left for the next commit to report as well.
+    durable: OnceLock<Option<OwnedFd>>,
     writable: bool,
     /// A device's length in bytes, which cannot change; a file's can.
     device_length_bytes: Option<u64>,
-    /// A write past the kernel's cache can be made durable by itself.
+    /// A write can be made durable by itself.
     pub(crate) writes_through: bool,
     commits: Arc<Commits>,
 }
@@ -108,6 +112,15 @@ impl OpenFile {
     /// The descriptor that goes through the page cache.
     pub(crate) fn buffered(&self) -> &OwnedFd {
         &self.buffered
+    }
+
+    /// The descriptor for writes through the page cache that are made durable by themselves.
+    pub(crate) fn durable(&self) -> Option<&OwnedFd> {
+        let opened = self.durable.get_or_init(|| {
+            let access = OFlags::RDWR | OFlags::CLOEXEC;
+            rustix::fs::open(self.entry(), access, Mode::empty()).ok()
+        });
+        opened.as_ref()
     }
 
     /// A path that leads to the file for as long as this is there, and is no name of it.
@@ -282,6 +295,7 @@ fn open_file(path: &Path, mode: OpenMode, direct: bool) -> Result<OpenFile, Open
         writes_through: write_through::is_possible_for(&buffered, device_length_bytes.is_some()),
         direct,
         buffered,
+        durable: OnceLock::new(),
         writable,
         device_length_bytes,
         commits: Arc::default(),

@@ -142,6 +142,7 @@ struct Parts {
     has_bytes: bool,
     is_awaited: bool,
     asks_durable: bool,
+    grows: bool,
     /// When it was submitted, ns plus one; 0 if the submitter did not say so. A request is moved
     /// around, so it stays small.
     submitted_ns: u64,
@@ -189,6 +190,7 @@ impl Io {
                 has_bytes: true,
                 is_awaited: false,
                 asks_durable: false,
+                grows: false,
                 submitted_ns: 0,
             }),
         }
@@ -304,6 +306,36 @@ impl Io {
     /// Whether the store may make this write durable in the same step.
     pub fn asks_durable(&self) -> bool {
         self.parts().asks_durable
+    }
+
+    /// The same write, which makes its object longer. It is durable only if the new length is as
+    /// well.
+    ///
+    /// ```
+    /// # use forebay_store::{Finish, FinishedIo, Io, IoKind, MemoryStore, ObjectId, Request, Store};
+    /// # struct Done;
+    /// # impl Finish for Done {
+    /// #     fn finished(&self, _io: FinishedIo) {}
+    /// # }
+    /// let request = Request {
+    ///     kind: IoKind::Write,
+    ///     object: ObjectId(1),
+    ///     offset_bytes: 4096,
+    ///     length_bytes: 200,
+    /// };
+    /// let io = Io::phantom(request, std::sync::Arc::new(Done), 0).durable().growing();
+    /// assert!(io.asks_durable() && io.grows());
+    /// # MemoryStore::new().submit(io);
+    /// ```
+    #[must_use]
+    pub fn growing(mut self) -> Io {
+        self.parts.as_mut().expect(UNFINISHED).grows = true;
+        self
+    }
+
+    /// Whether this write makes its object longer.
+    pub fn grows(&self) -> bool {
+        self.parts().grows
     }
 
     /// The request `request` for as many pages as it needs, none of which has bytes.

@@ -125,14 +125,18 @@ impl Transfer {
     }
 
     /// The caller asks the system as [`Transfer::is_durable`] says. So a write is made durable in
-    /// the same step if that is wanted, if the file is known to do it, and if it passes by the
-    /// kernel's cache. In that cache the sync of one write may report the failure of another one,
-    /// which no commit reports again.
+    /// the same step if that is wanted and if the file is known to do it. One that makes the file
+    /// longer goes through the kernel's cache: ext4 before Linux 6.7 notes the new length of
+    /// another one after it has made its bytes durable.
     pub(crate) fn or_durable(mut self) -> Transfer {
-        let is_write = self.request().kind == IoKind::Write;
-        let is_trusted = self.direct && self.file.writes_through;
-        let is_possible = is_trusted && self.file.commits().failure().is_none();
-        self.durable = is_write && is_possible && self.io.asks_durable();
+        self.durable = false;
+        let is_wanted = self.request().kind == IoKind::Write && self.io.asks_durable();
+        if !is_wanted || !self.file.writes_through || self.file.commits().failure().is_some() {
+            return self;
+        }
+        let is_direct = self.direct && !self.io.grows();
+        self.durable = is_direct || self.file.durable().is_some();
+        self.direct &= is_direct || !self.durable;
         self
     }
 
@@ -151,10 +155,12 @@ impl Transfer {
 
     /// The descriptor to ask next.
     pub(crate) fn descriptor(&self) -> &OwnedFd {
-        match self.file.direct() {
-            Some(direct) if self.direct => direct,
-            _ => self.file.buffered(),
-        }
+        let chosen = match (self.direct, self.durable) {
+            (true, _) => self.file.direct(),
+            (false, true) => self.file.durable(),
+            (false, false) => None,
+        };
+        chosen.unwrap_or_else(|| self.file.buffered())
     }
 
     /// The first byte that is still to be moved.
@@ -214,8 +220,10 @@ impl Transfer {
                 if self.done_bytes >= self.wanted_bytes {
                     return Step::Done(Ok(()));
                 }
-                self.direct &= self.done_bytes.is_multiple_of(PAGE);
-                self.durable &= self.direct;
+                if self.direct && !self.done_bytes.is_multiple_of(PAGE) {
+                    self.direct = false;
+                    self.durable = false;
+                }
                 Step::Again
             }
         }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::files::OpenMode;
 use crate::io::{Finish, FinishedIo, ObjectId, PagePointer, leaked_pages};
+use rustix::fd::AsRawFd;
 
 struct Ignored;
 
@@ -54,6 +55,15 @@ impl Finish for HowDurable {
 
 /// A write of a page that is to be durable, of the file of a folder, and how it ended.
 fn durable_write(folder: &tempfile::TempDir, direct: bool) -> (Transfer, Arc<HowDurable>) {
+    durable_write_that(folder, direct, |io| io)
+}
+
+/// The same with one more property.
+fn durable_write_that(
+    folder: &tempfile::TempDir,
+    direct: bool,
+    has: impl Fn(Io) -> Io,
+) -> (Transfer, Arc<HowDurable>) {
     let files = Files::default();
     let mode = OpenMode::Create { length_bytes: None };
     let opened = files
@@ -66,7 +76,7 @@ fn durable_write(folder: &tempfile::TempDir, direct: bool) -> (Transfer, Arc<How
         length_bytes: 4096,
     };
     let ending = Arc::new(HowDurable::default());
-    let io = Io::new(request, leaked_pages(1), ending.clone(), 0).durable();
+    let io = has(Io::new(request, leaked_pages(1), ending.clone(), 0).durable());
     let transfer = Addressed::look_up(io, &files)
         .and_then(Transfer::start)
         .expect("there is something to write");
@@ -77,21 +87,64 @@ fn how_durable(ending: &HowDurable) -> bool {
     forebay_rt::block_on(ending.0.take())
 }
 
+/// Ends `transfer` as the kernel would if all went well. False if it is left to a commit, because
+/// the file system is not known to make a write durable.
+fn ends_durably(mut transfer: Transfer, ending: &HowDurable) -> bool {
+    if !transfer.file.writes_through {
+        transfer.finish(Ok(()));
+        return false;
+    }
+    assert!(transfer.is_durable());
+    assert_eq!(transfer.advance(Ok(4096)), Step::Done(Ok(())));
+    transfer.finish(Ok(()));
+    assert!(how_durable(ending));
+    true
+}
+
 #[test]
 fn a_write_past_the_kernels_cache_is_durable_if_it_is_wanted() {
     let folder = tempfile::tempdir().expect("a folder for the test");
-    let (buffered, ending) = durable_write(&folder, false);
-    assert!(!buffered.is_durable(), "it may hear of others' failures");
-    buffered.finish(Ok(()));
-    assert!(!how_durable(&ending));
-    let (mut direct, ending) = durable_write(&folder, true);
-    if !direct.direct || !direct.file.writes_through {
-        return direct.finish(Ok(()));
+    let (transfer, ending) = durable_write(&folder, true);
+    let file = transfer.file.clone();
+    let past = transfer.direct.then(|| transfer.descriptor().as_raw_fd());
+    assert_eq!(past, file.direct().map(AsRawFd::as_raw_fd));
+    ends_durably(transfer, &ending);
+}
+
+/// The kernel reports a failure once for each descriptor: what such a write is told is not taken
+/// from the commits.
+#[test]
+fn a_durable_write_through_the_kernels_cache_has_a_descriptor_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let (transfer, ending) = durable_write(&folder, false);
+    let (file, used) = (transfer.file.clone(), transfer.descriptor().as_raw_fd());
+    if ends_durably(transfer, &ending) {
+        assert_ne!(used, file.buffered().as_raw_fd());
     }
-    assert!(direct.is_durable());
-    assert_eq!(direct.advance(Ok(4096)), Step::Done(Ok(())));
-    direct.finish(Ok(()));
-    assert!(how_durable(&ending));
+}
+
+/// ext4 before Linux 6.7 notes the length of a direct write after it has made it durable.
+#[test]
+fn a_durable_write_that_makes_the_file_longer_goes_through_the_kernels_cache() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let (transfer, ending) = durable_write_that(&folder, true, Io::growing);
+    assert_eq!(
+        transfer.direct,
+        !transfer.file.writes_through && transfer.file.direct().is_some()
+    );
+    ends_durably(transfer, &ending);
+}
+
+#[test]
+fn a_write_that_is_not_to_be_durable_goes_where_it_went() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    for direct in [false, true] {
+        let plain = |io: Io| io.growing().without_durability();
+        let (transfer, _) = durable_write_that(&folder, direct, plain);
+        assert!(!transfer.is_durable());
+        assert_eq!(transfer.direct, transfer.file.direct().is_some());
+        transfer.finish(Ok(()));
+    }
 }
 
 /// FUSE takes a direct write that is to be durable, and flushes nothing.

@@ -205,6 +205,33 @@ fn a_write_that_is_to_be_durable_is_so_in_any_ring() {
     }
 }
 
+/// A tail of a page, as a log has one: the file ends where the bytes do.
+#[test]
+fn a_durable_write_that_makes_the_file_longer_ends_it_there() {
+    let Some(bench) = bench() else { return };
+    for round in 1..=ROUNDS {
+        let request = Request {
+            kind: IoKind::Write,
+            object: bench.object,
+            offset_bytes: 0,
+            length_bytes: round * 20,
+        };
+        let ending = Arc::new(Durably::default());
+        let pages = bench.driver.arena.lend(1, round as u8);
+        let (durable, _) = block_on(async {
+            let io = Io::new(request, pages, ending.clone(), 0).durable();
+            bench.store.submit(io.growing().awaited());
+            ending.0.take().await
+        });
+        assert!(durable || !bench.is_written_through());
+        let found = std::fs::read(bench.folder.path().join("data")).expect("it is read");
+        assert!(
+            found == vec![round as u8; round as usize * 20],
+            "round {round}"
+        );
+    }
+}
+
 #[test]
 fn durable_writes_of_a_thread_that_has_ended_are_finished() {
     let Some(bench) = bench() else { return };

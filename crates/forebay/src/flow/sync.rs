@@ -31,6 +31,9 @@ use std::sync::Arc;
 /// A request of the largest size cannot be halved this often.
 const HALVINGS: u32 = 16;
 
+/// Up to this many dirty pages, a sync would rather write all of them later than some of them now.
+const LITTLE_PAGES: u64 = 32;
+
 /// Objects that `Cache::sync` syncs at a time.
 const SYNCS: usize = 16;
 
@@ -142,6 +145,7 @@ impl Engine {
             let tagged = Selection::all(Tag::ToWrite, pages.clone()).synced();
             let put_back = || lock(&object.dirty).put_back();
             let written = pin!(async {
+                self.first_page_lands(&backing, object, pages).await;
                 let before = put_back();
                 self.writeout(&backing, object, tagged).await;
                 let is_all_taken = self.next_to_write(object, pages).is_none();
@@ -188,6 +192,28 @@ impl Engine {
                 return Err(unanswered(object, longest));
             }
         }
+    }
+
+    /// If there is little to write, waits until the first page of it is not in flight: nobody can
+    /// take it before. Then all of it is one request, which may be durable by itself, and it has
+    /// the bytes of all that wait with this caller. If it tried to take the page it would put it
+    /// back, and each of them would believe that a page of its own is still to be written.
+    async fn first_page_lands(&self, backing: &Backing, object: &ObjectState, pages: &Range<u64>) {
+        let first = {
+            let dirty = lock(&object.dirty);
+            if dirty.dirty_pages() > LITTLE_PAGES {
+                return;
+            }
+            let of = |tag, range| dirty.next_tagged(&self.slab, tag, range);
+            let Some(first) = of(Tag::ToWrite, pages.clone()) else {
+                return;
+            };
+            if of(Tag::InFlight, first..first + 1).is_none() {
+                return;
+            }
+            first
+        };
+        self.writes_end(backing, object, &(first..first + 1)).await;
     }
 
     /// Whether a commit since the last look has ended because the store had started anew. Then the

@@ -436,6 +436,11 @@ impl Engine {
         object.stored_pages.fetch_max(stored, Ordering::Relaxed);
         let io = if is_awaited { io.awaited() } else { io };
         let io = if asks_durable { io.durable() } else { io };
+        let io = if object.is_known_to_reach(offset_bytes + length_bytes) {
+            io
+        } else {
+            io.growing()
+        };
         backing.store.submit(io);
         backing.queue_changed();
     }
@@ -447,8 +452,6 @@ impl Engine {
 fn owes_no_commit(backing: &Backing, object: &ObjectState) -> bool {
     backing.geometry.durability == Durability::OnCommit
         && !object.length_unsynced.load(Ordering::Acquire)
-        // ext4 before Linux 6.7 notes the length of such a write after it has made it durable.
-        && !object.is_longer_than_known()
         && backing.changes_to_commit(object).is_none()
         && !object.commits.is_under_way()
 }

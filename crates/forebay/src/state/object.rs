@@ -215,6 +215,11 @@ impl ObjectState {
         self.known_bytes.store(length_bytes, Ordering::Release);
     }
 
+    /// Whether the store has it up to `end_bytes`.
+    pub(crate) fn is_known_to_reach(&self, end_bytes: u64) -> bool {
+        end_bytes <= self.known_bytes.load(Ordering::Acquire)
+    }
+
     /// Whether it has grown by writes that the store has not finished yet.
     pub(crate) fn is_longer_than_known(&self) -> bool {
         self.length_bytes() > self.known_bytes.load(Ordering::Acquire)
