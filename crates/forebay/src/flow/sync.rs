@@ -24,6 +24,7 @@ use forebay_base::sync::{Mutex, atomic::Ordering, lock};
 use forebay_base::units::{byte_of, pages_for};
 use forebay_base::{Instant, Span};
 use forebay_law::blame::Cause;
+use forebay_store::Durability;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
@@ -198,7 +199,11 @@ impl Engine {
     /// take it before. Then all of it is one request, which may be durable by itself, and it has
     /// the bytes of all that wait with this caller. If it tried to take the page it would put it
     /// back, and each of them would believe that a page of its own is still to be written.
+    /// Unstable pages count as in flight until they are committed, and are taken meanwhile.
     async fn first_page_lands(&self, backing: &Backing, object: &ObjectState, pages: &Range<u64>) {
+        if backing.geometry.durability == Durability::Unstable {
+            return;
+        }
         let first = {
             let dirty = lock(&object.dirty);
             if dirty.dirty_pages() > LITTLE_PAGES {
