@@ -4,12 +4,13 @@ mod support;
 
 use forebay::{Cache, File, Settings, SyncError};
 use forebay_base::Span;
+use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::Rt;
 use forebay_store::{
     CountStore, DelayStore, Delays, Durability, Failure, Fault, FaultAction, FaultStore, FaultWhen,
-    FileStore, FileStoreSettings, Finish, FinishedIo, Geometry, Io, IoKind, MemoryStore, OpenMode,
-    PagePointer, Store,
+    FileStore, FileStoreSettings, Finish, FinishedIo, Geometry, Io, IoKind, OpenMode, PagePointer,
+    Store,
 };
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -48,20 +49,48 @@ fn failure(result: Result<(), SyncError>) -> Option<Failure> {
     }
 }
 
-/// A store in memory that makes each write durable that may be so.
-#[derive(Debug)]
-struct DurableStore(Arc<MemoryStore>);
+/// A store that makes each write durable that may be so. No write grows without saying so.
+struct DurableStore {
+    inner: Arc<dyn Store>,
+    end_bytes: AtomicU64,
+    /// Writes that said that they grow.
+    growing: AtomicU64,
+}
+
+impl DurableStore {
+    /// Of an object that has `pages` pages at first.
+    fn around(inner: Arc<dyn Store>, pages: u64) -> Arc<DurableStore> {
+        Arc::new(DurableStore {
+            inner,
+            end_bytes: AtomicU64::new(pages * PAGE as u64),
+            growing: AtomicU64::new(0),
+        })
+    }
+}
 
 impl Store for DurableStore {
+    /// Pages change while they are written, as those of a file store do. In virtual time nobody
+    /// changes one while it is copied.
     fn geometry(&self) -> Geometry {
-        self.0.geometry()
+        Geometry {
+            stable_pages: false,
+            ..self.inner.geometry()
+        }
     }
 
     fn submit(&self, mut io: Io) {
+        let request = io.request();
+        if request.kind == IoKind::Write {
+            let end_bytes = request.offset_bytes + request.length_bytes;
+            let before = self.end_bytes.fetch_max(end_bytes, Ordering::Relaxed);
+            assert!(io.grows() || end_bytes <= before, "{request:?}, {before}");
+            let growing = u64::from(io.grows());
+            self.growing.fetch_add(growing, Ordering::Relaxed);
+        }
         if io.asks_durable() {
             io.intercept_with(|finish| Arc::new(Durably(finish)));
         }
-        self.0.submit(io);
+        self.inner.submit(io);
     }
 
     fn register_memory(&self, _base: PagePointer, _length_bytes: usize) {}
@@ -251,7 +280,7 @@ fn a_caller_that_waits_for_the_next_commit_and_gives_up_holds_up_nobody() {
 fn a_sync_that_is_one_durable_write_needs_no_commit() {
     simulate(9, |rt| async move {
         let memory = Arc::new(memory_of(Durability::OnCommit));
-        let durable = Arc::new(DurableStore(memory.clone()));
+        let durable = DurableStore::around(memory.clone(), 64);
         let counted = Arc::new(CountStore::new(rt.clone(), durable));
         let bench = Bench::around(rt.clone(), Settings::of_mib(8), memory, counted.clone());
         bench.memory.fill(FILE, &vec![0; 64 * PAGE]);
@@ -280,22 +309,67 @@ fn a_sync_that_is_one_durable_write_needs_no_commit() {
     });
 }
 
-/// A file system may note the new length after it has made the bytes durable.
+/// The store makes the new length durable with the bytes.
 #[test]
-fn an_append_is_committed() {
+fn an_append_is_one_write() {
     simulate(9, |rt| async move {
         let memory = Arc::new(memory_of(Durability::OnCommit));
-        let durable = Arc::new(DurableStore(memory.clone()));
-        let counted = Arc::new(CountStore::new(rt.clone(), durable));
+        let durable = DurableStore::around(memory.clone(), 0);
+        let counted = Arc::new(CountStore::new(rt.clone(), durable.clone()));
         let bench = Bench::around(rt.clone(), Settings::of_mib(8), memory, counted.clone());
         let file = bench.open(0);
-        let commits = || counted.counts(IoKind::Commit).requests;
-        for page in 0..3 {
+        for page in [0, 0, 1, 2, 2] {
             assert_eq!(write_and_sync(&file, page).await, Ok(()));
-            assert_eq!(commits(), page + 1);
-            assert_eq!(write_and_sync(&file, page).await, Ok(()));
-            assert_eq!(commits(), page + 1, "the length is known by now");
         }
+        assert_eq!(counted.counts(IoKind::Write).requests, 5);
+        assert_eq!(durable.growing.load(Ordering::Relaxed), 3);
+        assert_eq!(counted.counts(IoKind::Commit).requests, 0);
+        bench.assert_consistent();
+    });
+}
+
+/// Each waits for the write under way, and one of them writes the records of all.
+#[test]
+fn appends_of_several_to_one_page_share_a_write_and_need_no_commit() {
+    const CALLERS: u64 = 4;
+    const RECORDS: u64 = 60;
+    const RECORD: u64 = 200;
+    simulate(10, |rt| async move {
+        let memory = Arc::new(memory_of(Durability::OnCommit));
+        let delays = Delays {
+            read: Span::ZERO,
+            write: Span::from_millis(1),
+            commit: Span::from_millis(1),
+        };
+        let slow = Arc::new(DelayStore::new(rt.clone(), memory.clone(), delays));
+        let counted = Arc::new(CountStore::new(rt.clone(), DurableStore::around(slow, 0)));
+        let bench = Bench::around(rt.clone(), Settings::of_mib(8), memory, counted.clone());
+        let file = bench.open(0);
+        let next = Arc::new(AtomicU64::new(0));
+        let tasks: Vec<_> = (0..CALLERS)
+            .map(|_| {
+                let (file, next) = (file.clone(), next.clone());
+                rt.spawn("appends", async move {
+                    for _ in 0..RECORDS {
+                        let at = next.fetch_add(1, Ordering::Relaxed) * RECORD;
+                        assert_eq!(file.write_at(&[1; RECORD as usize], at).await, Ok(()));
+                        assert_eq!(file.sync().await, Ok(()));
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.join().await;
+        }
+        let records = CALLERS * RECORDS;
+        assert_eq!(file.len(), records * RECORD);
+        assert_eq!(counted.counts(IoKind::Commit).requests, 0);
+        // While one half is on its way, the other half waits with new records.
+        let writes = counted.counts(IoKind::Write).requests;
+        assert!(
+            writes * 3 < records * 2,
+            "{writes} writes of {records} records"
+        );
         bench.assert_consistent();
     });
 }

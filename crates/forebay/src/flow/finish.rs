@@ -151,6 +151,9 @@ impl Engine {
         backing.write_taken(object, self.now_ms());
         let first = page_of(io.request.offset_bytes);
         let unstable = backing.geometry.durability == Durability::Unstable;
+        if io.is_durable && !backing.makes_durable.load(Ordering::Relaxed) {
+            backing.makes_durable.store(true, Ordering::Relaxed);
+        }
         if unstable {
             // Before the pages are marked: a commit that sees them takes them out of the books.
             self.account_uncommitted(backing, io.pages.len() as u64);

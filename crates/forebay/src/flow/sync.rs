@@ -35,6 +35,9 @@ const HALVINGS: u32 = 16;
 /// Up to this many dirty pages, a sync would rather write all of them later than some of them now.
 const LITTLE_PAGES: u64 = 32;
 
+/// A sync waits for so many writes of its first page by others before it takes what it can.
+const FLIGHTS: u32 = 8;
+
 /// Objects that `Cache::sync` syncs at a time.
 const SYNCS: usize = 16;
 
@@ -146,6 +149,7 @@ impl Engine {
             let tagged = Selection::all(Tag::ToWrite, pages.clone()).synced();
             let put_back = || lock(&object.dirty).put_back();
             let written = pin!(async {
+                self.commit_under_way_ends(&backing, object, pages).await;
                 self.first_page_lands(&backing, object, pages).await;
                 let before = put_back();
                 self.writeout(&backing, object, tagged).await;
@@ -204,21 +208,44 @@ impl Engine {
         if backing.geometry.durability == Durability::Unstable {
             return;
         }
-        let first = {
-            let dirty = lock(&object.dirty);
-            if dirty.dirty_pages() > LITTLE_PAGES {
-                return;
-            }
-            let of = |tag, range| dirty.next_tagged(&self.slab, tag, range);
-            let Some(first) = of(Tag::ToWrite, pages.clone()) else {
+        for _ in 0..FLIGHTS {
+            let Some(first) = self.first_if_little(object, pages) else {
                 return;
             };
-            if of(Tag::InFlight, first..first + 1).is_none() {
+            let first = first..first + 1;
+            if self.next_in(object, Tag::InFlight, &first).is_none() {
                 return;
             }
-            first
-        };
-        self.writes_end(backing, object, &(first..first + 1)).await;
+            self.writes_end(backing, object, &first).await;
+        }
+    }
+
+    /// If there is little to write, and the store makes such a write durable by itself, a commit
+    /// that is under way ends first. What is written beside it needs the next commit, and so does
+    /// what is written beside that: writes of several callers would need commits for ever.
+    async fn commit_under_way_ends(
+        &self,
+        backing: &Backing,
+        object: &Arc<ObjectState>,
+        pages: &Range<u64>,
+    ) {
+        let is_spared = backing.makes_durable.load(Ordering::Relaxed)
+            && object.commits.is_under_way()
+            && self.first_if_little(object, pages).is_some();
+        if is_spared {
+            // A failure is in the object's sequence of errors, and the write's own commit says if
+            // there is no answer.
+            self.commit(backing, object, self.settings.answer_timeout)
+                .await;
+        }
+    }
+
+    /// The first of `pages` that is to be written, if there is little to write.
+    fn first_if_little(&self, object: &ObjectState, pages: &Range<u64>) -> Option<u64> {
+        let dirty = lock(&object.dirty);
+        let is_little = dirty.dirty_pages() <= LITTLE_PAGES;
+        let first = || dirty.next_tagged(&self.slab, Tag::ToWrite, pages.clone());
+        is_little.then(first).flatten()
     }
 
     /// Whether a commit since the last look has ended because the store had started anew. Then the

@@ -165,6 +165,8 @@ pub(crate) struct Backing {
     pub(crate) uncommitted: AtomicU64,
     /// When a commit may begin beside the writes again.
     pub(crate) next_commit_beside: Mutex<Instant>,
+    /// It has made a write durable by itself that was to be.
+    pub(crate) makes_durable: AtomicBool,
     pub(crate) dirtied: AtomicU64,
     pub(crate) written: AtomicU64,
     /// Pages whose last write failed: dirty, and kept.
@@ -237,6 +239,7 @@ impl Backing {
             writeback: AtomicU64::new(0),
             uncommitted: AtomicU64::new(0),
             next_commit_beside: Mutex::new(Instant::ZERO),
+            makes_durable: AtomicBool::new(false),
             dirtied: AtomicU64::new(0),
             written: AtomicU64::new(0),
             failed_pages: AtomicU64::new(0),
