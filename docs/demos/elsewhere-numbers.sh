@@ -90,24 +90,60 @@ part_slow() {
   kill -KILL "$server" "$nbdkit"
 }
 
+# cpu PID: the processor time of a process so far, in clock ticks.
+cpu() {
+  awk '{ print $14 + $15 }' "/proc/$1/stat"
+}
+
+# turn NAME KIND PID: two seconds of fio at NAME.sock; adds calls a second, and the server's processor time a call, to
+# NAME-KIND.turns.
+turn() {
+  local name=$1 kind=$2 before
+  before=$(cpu "$3")
+  load "$name.sock" "$kind-$name" --rw="$kind" --bs=4k --iodepth=16 --size=64M --time_based --runtime=2
+  python3 - "$kind-$name.json" "$(($(cpu "$3") - before))" "$(getconf CLK_TCK)" >>"$name-$kind.turns" <<'PYTHON'
+import json, sys
+job = json.load(open(sys.argv[1]))["jobs"][0]
+way = "read" if job["read"]["total_ios"] else "write"
+calls = job[way]["total_ios"]
+print(job[way]["iops"], int(sys.argv[2]) / int(sys.argv[3]) / calls * 1e6)
+PYTHON
+}
+
 part_hits() {
-  echo "Cached, 64 MiB, depth 16, 4 KiB, three turns:"
+  local turns=${TURNS:-9}
+  echo "Cached, 64 MiB, depth 16, 4 KiB, $turns turns of 2 s each, medians, nbd:// below compared with a file below:"
   start_nbdkit hits.sock memory 1G
   truncate -s 1G file.img
   serve far "nbd+unix:///?socket=$scratch/hits.sock" --memory 512M
   local far=$server
   serve near file.img --memory 512M
   local near=$server round kind name
+  # Nothing is dirty while reads are measured: writes of what was written before would count for them.
   for name in far near; do
-    load "$name.sock" "warm-$name" --rw=write --bs=1M --iodepth=4 --size=64M
+    load "$name.sock" "warm-$name" --rw=write --bs=1M --iodepth=4 --size=64M --end_fsync=1
   done
-  for round in 1 2 3; do
-    for kind in randread randwrite; do
-      for name in far near; do
-        load "$name.sock" "$kind-$name" --rw="$kind" --bs=4k --iodepth=16 --size=64M --time_based --runtime=5
-        report "$kind-$name" "$round $kind, $([ "$name" = far ] && echo 'nbd:// below' || echo 'file below')"
-      done
+  for kind in randread randwrite; do
+    for round in $(seq "$turns"); do
+      # Which of them is first changes, so that what one leaves for later strikes both.
+      if [ $((round % 2)) = 0 ]; then
+        turn far "$kind" "$far" && turn near "$kind" "$near"
+      else
+        turn near "$kind" "$near" && turn far "$kind" "$far"
+      fi
     done
+    python3 - "$kind" <<'PYTHON'
+import statistics, sys
+kind = sys.argv[1]
+turns = {name: [[float(word) for word in line.split()] for line in open(f"{name}-{kind}.turns")] for name in ("far", "near")}
+rate = {name: statistics.median(turn[0] for turn in all) for name, all in turns.items()}
+cost = {name: statistics.median(turn[1] for turn in all) for name, all in turns.items()}
+spread = {name: (min(all)[0], max(all)[0]) for name, all in turns.items()}
+ratios = sorted(far[0] / near[0] for far, near in zip(turns["far"], turns["near"]))
+print(f"  {kind}: {rate['far']:.0f} and {rate['near']:.0f} calls/s, {rate['far'] / rate['near']:.2f} x; "
+      f"of single turns {ratios[0]:.2f} to {ratios[-1]:.2f} x; the server's processor time {cost['far']:.2f} and "
+      f"{cost['near']:.2f} us a call, {cost['far'] / cost['near']:.2f} x")
+PYTHON
   done
   kill -KILL "$far" "$near" "$nbdkit"
 }
