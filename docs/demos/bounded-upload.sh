@@ -5,9 +5,9 @@
 #
 # usage: docs/demos/bounded-upload.sh FOREBAY PLAIN [PROGRAM..]
 # FOREBAY is the program and PLAIN the example `plain` of forebay-bucket, both built with --release. PROGRAMs are forebay,
-# forebay-mount-like loads of rclone and s3backer: forebay, rclone-writes, rclone-full, s3backer; without any, all. Needs
-# versitygw or moto_server, fio with its nbd engine, python3, and for the others rclone, s3backer, and FUSE. MIB is another
-# size than 1024, RATE another rate than 20000000.
+# rclone-writes, rclone-full and s3backer; without any, all. Needs versitygw or moto_server, fio with its nbd engine,
+# python3, and for the others rclone, s3backer, and FUSE. MIB is another size than 1024, RATE another rate than 20000000.
+# What has arrived is seen at versitygw alone, whose bucket is a folder.
 set -uo pipefail
 unset CDPATH
 
@@ -94,7 +94,7 @@ PYTHON
 # The MiB of objects below a prefix of the bucket: what is safe when the caller believes so.
 arrived() {
   if [ -d far/bounded ]; then
-    echo "  in the bucket then: $(du -sm --apparent-size "far/bounded/$1" 2>/dev/null | cut -f1) MiB"
+    echo "  in the bucket then: $(find far/bounded -path "*/$1/*" -type f -printf '%s\n' | awk '{ sum += $1 } END { printf "%d", sum / 1048576 }') MiB"
   fi
 }
 
@@ -144,23 +144,23 @@ run_rclone() {
   mkdir -p rmount rcache
   RCLONE_CONFIG_FAR_TYPE=s3 RCLONE_CONFIG_FAR_PROVIDER=Other RCLONE_CONFIG_FAR_ENDPOINT=$AWS_ENDPOINT \
     RCLONE_CONFIG_FAR_ACCESS_KEY_ID=k RCLONE_CONFIG_FAR_SECRET_ACCESS_KEY=secretsecret RCLONE_CONFIG_FAR_REGION=us-east-1 \
-    rclone mount far:bounded/rclone rmount --cache-dir "$scratch/rcache" --vfs-cache-mode "$mode" \
-    --vfs-cache-max-size 256M --vfs-write-back 1s --vfs-cache-poll-interval 5s --log-file r.log -v &
+    rclone mount "far:bounded/rclone-$mode" rmount --cache-dir "$scratch/rcache" --vfs-cache-mode "$mode" \
+    --vfs-cache-max-size 256M --vfs-write-back 1s --vfs-cache-poll-interval 5s --log-file "r-$mode.log" -v &
   local server=$! begun=$SECONDS
   processes+=("$server")
   mounted+=("$scratch/rmount")
-  await_mount rmount || { tail -2 r.log; return; }
+  await_mount rmount || { tail -2 "r-$mode.log"; return; }
   written rmount/stream
-  arrived rclone
+  arrived "rclone-$mode"
   taken "$server" rcache
   for _ in $(seq 300); do
-    [ -f far/bounded/rclone/stream ] && [ "$(stat -c %s far/bounded/rclone/stream)" = $((mib << 20)) ] && break
+    [ "$(stat -c %s "far/bounded/rclone-$mode/stream" 2>/dev/null)" = $((mib << 20)) ] && break
     sleep 1
   done
   echo "  all of it in the bucket $((SECONDS - begun)) s after the start"
   fusermount -u rmount 2>/dev/null || fusermount3 -u rmount
   wait "$server"
-  grep -E 'ERROR|NOTICE' r.log | head -3 | sed 's/^/  /'
+  grep -E 'ERROR|CRITICAL' "r-$mode.log" | head -3 | sed 's/^/  /'
   rm -rf rcache rmount
 }
 
