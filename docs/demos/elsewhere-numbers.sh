@@ -2,15 +2,16 @@
 # What a cache in front of storage elsewhere reaches, beside a plain program at the same server in the same run.
 #
 # usage: docs/demos/elsewhere-numbers.sh FOREBAY PLAIN [PART..]
-# FOREBAY is the program and PLAIN the example `plain` of forebay-bucket, both built with --release. PARTs are slow, hits,
-# misses, stream, flush and line; without any, all. Needs fio with its nbd engine, nbdkit, and versitygw or moto_server.
+# FOREBAY is the program and PLAIN the example `plain` of forebay-bucket, both built with --release. PARTs are kills, slow,
+# hits, misses, stream, flush and line; without any, all. Needs fio with its nbd engine, nbdkit, and versitygw or
+# moto_server.
 set -uo pipefail
 unset CDPATH
 
 forebay=$(realpath -- "$1")
 plain=$(realpath -- "$2")
 shift 2
-parts=${*:-slow hits misses stream flush line}
+parts=${*:-kills slow hits misses stream flush line}
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-numbers-XXXXXX")
 cd -- "$scratch" || exit 1
 processes=()
@@ -78,6 +79,35 @@ start_nbdkit() {
   nbdkit=$!
   processes+=("$nbdkit")
   until [ -S "$socket" ]; do sleep 0.05; done
+}
+
+part_kills() {
+  local kills=0 rounds=0 failed=0 most=${KILLS:-100} client
+  echo "fio with --verify=crc32c, 64 MiB, while nbdkit below is killed and started anew $most times; it forgets what was not flushed:"
+  truncate -s 64M killed.img
+  start_nbdkit killed.sock --filter=cache file killed.img cache=writeback
+  serve over-killed "nbd+unix:///?socket=$scratch/killed.sock" --memory 32M
+  while [ "$kills" -lt "$most" ]; do
+    fio --name=verify --ioengine=nbd --uri="nbd+unix:///?socket=$scratch/over-killed.sock" --rw=randwrite --bs=4k \
+      --iodepth=16 --size=64M --rate=8M --verify=crc32c --do_verify=1 --end_fsync=1 >verify.log 2>&1 &
+    client=$!
+    while kill -0 "$client" 2>/dev/null && [ "$kills" -lt "$most" ]; do
+      sleep "0.$((RANDOM % 6 + 1))"
+      kill -KILL "$nbdkit"
+      wait "$nbdkit" 2>/dev/null
+      rm -f killed.sock
+      start_nbdkit killed.sock --filter=cache file killed.img cache=writeback
+      kills=$((kills + 1))
+    done
+    wait "$client" || {
+      failed=$((failed + 1))
+      tail -3 verify.log
+    }
+    rounds=$((rounds + 1))
+  done
+  echo "  $kills kills, $rounds rounds of fio, $failed of them with an error or a wrong byte"
+  grep -c 'was away' over-killed.log | sed 's/^/  times that the server was away: /'
+  kill -KILL "$server" "$nbdkit"
 }
 
 part_slow() {
