@@ -179,18 +179,20 @@ PYTHON
 }
 
 part_misses() {
-  echo "Misses of 4 KiB at depth 32, 4 GiB behind 64 MiB, three turns:"
-  start_nbdkit misses.sock memory 4G
-  load misses.sock fill --rw=write --bs=1M --iodepth=4 --size=4G
-  serve missing "nbd+unix:///?socket=$scratch/misses.sock" --memory 64M
-  local round
-  for round in 1 2 3; do
-    load misses.sock direct --rw=randread --bs=4k --iodepth=32 --size=4G --time_based --runtime=6
-    report direct "$round straight at the server"
-    load missing.sock cached --rw=randread --bs=4k --iodepth=32 --size=4G --time_based --runtime=6
-    report cached "$round through Forebay"
+  local delay round seconds=${SECONDS_A_TURN:-6}
+  for delay in 0 2; do
+    echo "Misses of 4 KiB at depth 32, 4 GiB behind 64 MiB, a server that takes $delay ms more, three turns:"
+    start_nbdkit "misses-$delay.sock" --threads 64 --filter=delay memory 4G "rdelay=${delay}ms"
+    load "misses-$delay.sock" fill --rw=write --bs=1M --iodepth=4 --size=4G
+    serve "missing-$delay" "nbd+unix:///?socket=$scratch/misses-$delay.sock" --memory 64M
+    for round in 1 2 3; do
+      load "misses-$delay.sock" direct --rw=randread --bs=4k --iodepth=32 --size=4G --time_based --runtime="$seconds"
+      report direct "$round straight at the server"
+      load "missing-$delay.sock" cached --rw=randread --bs=4k --iodepth=32 --size=4G --time_based --runtime="$seconds"
+      report cached "$round through Forebay"
+    done
+    kill -KILL "$server" "$nbdkit"
   done
-  kill -KILL "$server" "$nbdkit"
 }
 
 # A server of S3 with a bucket; $port is its port.
