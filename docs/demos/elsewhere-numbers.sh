@@ -2,15 +2,16 @@
 # What a cache in front of storage elsewhere reaches, beside a plain program at the same server in the same run.
 #
 # usage: docs/demos/elsewhere-numbers.sh FOREBAY PLAIN [PART..]
-# FOREBAY is the program and PLAIN the example `plain` of forebay-bucket, both built with --release. PARTs are slow, hits,
-# misses, stream, flush and line; without any, all. Needs fio with its nbd engine, nbdkit, and versitygw or moto_server.
+# FOREBAY is the program and PLAIN the example `plain` of forebay-bucket, both built with --release. PARTs are kills, slow,
+# hits, misses, stream, flush and line; without any, all. Needs fio with its nbd engine, nbdkit, and versitygw or
+# moto_server.
 set -uo pipefail
 unset CDPATH
 
 forebay=$(realpath -- "$1")
 plain=$(realpath -- "$2")
 shift 2
-parts=${*:-slow hits misses stream flush line}
+parts=${*:-kills slow hits misses stream flush line}
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-numbers-XXXXXX")
 cd -- "$scratch" || exit 1
 processes=()
@@ -80,6 +81,35 @@ start_nbdkit() {
   until [ -S "$socket" ]; do sleep 0.05; done
 }
 
+part_kills() {
+  local kills=0 rounds=0 failed=0 most=${KILLS:-100} client
+  echo "fio with --verify=crc32c, 64 MiB, while nbdkit below is killed and started anew $most times; it forgets what was not flushed:"
+  truncate -s 64M killed.img
+  start_nbdkit killed.sock --filter=cache file killed.img cache=writeback
+  serve over-killed "nbd+unix:///?socket=$scratch/killed.sock" --memory 32M
+  while [ "$kills" -lt "$most" ]; do
+    fio --name=verify --ioengine=nbd --uri="nbd+unix:///?socket=$scratch/over-killed.sock" --rw=randwrite --bs=4k \
+      --iodepth=16 --size=64M --rate=8M --verify=crc32c --do_verify=1 --end_fsync=1 >verify.log 2>&1 &
+    client=$!
+    while kill -0 "$client" 2>/dev/null && [ "$kills" -lt "$most" ]; do
+      sleep "0.$((RANDOM % 6 + 1))"
+      kill -KILL "$nbdkit"
+      wait "$nbdkit" 2>/dev/null
+      rm -f killed.sock
+      start_nbdkit killed.sock --filter=cache file killed.img cache=writeback
+      kills=$((kills + 1))
+    done
+    wait "$client" || {
+      failed=$((failed + 1))
+      tail -3 verify.log
+    }
+    rounds=$((rounds + 1))
+  done
+  echo "  $kills kills, $rounds rounds of fio, $failed of them with an error or a wrong byte"
+  grep -c 'was away' over-killed.log | sed 's/^/  times that the server was away: /'
+  kill -KILL "$server" "$nbdkit"
+}
+
 part_slow() {
   echo "A server of 20 MB/s, 4 writers of 64 KiB, 20 s:"
   start_nbdkit slow.sock --filter=rate memory 2G rate=160M
@@ -90,41 +120,79 @@ part_slow() {
   kill -KILL "$server" "$nbdkit"
 }
 
+# cpu PID: the processor time of a process so far, in clock ticks.
+cpu() {
+  awk '{ print $14 + $15 }' "/proc/$1/stat"
+}
+
+# turn NAME KIND PID: two seconds of fio at NAME.sock; adds calls a second, and the server's processor time a call, to
+# NAME-KIND.turns.
+turn() {
+  local name=$1 kind=$2 before
+  before=$(cpu "$3")
+  load "$name.sock" "$kind-$name" --rw="$kind" --bs=4k --iodepth=16 --size=64M --time_based --runtime=2
+  python3 - "$kind-$name.json" "$(($(cpu "$3") - before))" "$(getconf CLK_TCK)" >>"$name-$kind.turns" <<'PYTHON'
+import json, sys
+job = json.load(open(sys.argv[1]))["jobs"][0]
+way = "read" if job["read"]["total_ios"] else "write"
+calls = job[way]["total_ios"]
+print(job[way]["iops"], int(sys.argv[2]) / int(sys.argv[3]) / calls * 1e6)
+PYTHON
+}
+
 part_hits() {
-  echo "Cached, 64 MiB, depth 16, 4 KiB, three turns:"
+  local turns=${TURNS:-9}
+  echo "Cached, 64 MiB, depth 16, 4 KiB, $turns turns of 2 s each, medians, nbd:// below compared with a file below:"
   start_nbdkit hits.sock memory 1G
   truncate -s 1G file.img
   serve far "nbd+unix:///?socket=$scratch/hits.sock" --memory 512M
   local far=$server
   serve near file.img --memory 512M
   local near=$server round kind name
+  # Nothing is dirty while reads are measured: writes of what was written before would count for them.
   for name in far near; do
-    load "$name.sock" "warm-$name" --rw=write --bs=1M --iodepth=4 --size=64M
+    load "$name.sock" "warm-$name" --rw=write --bs=1M --iodepth=4 --size=64M --end_fsync=1
   done
-  for round in 1 2 3; do
-    for kind in randread randwrite; do
-      for name in far near; do
-        load "$name.sock" "$kind-$name" --rw="$kind" --bs=4k --iodepth=16 --size=64M --time_based --runtime=5
-        report "$kind-$name" "$round $kind, $([ "$name" = far ] && echo 'nbd:// below' || echo 'file below')"
-      done
+  for kind in randread randwrite; do
+    for round in $(seq "$turns"); do
+      # Which of them is first changes, so that what one leaves for later strikes both.
+      if [ $((round % 2)) = 0 ]; then
+        turn far "$kind" "$far" && turn near "$kind" "$near"
+      else
+        turn near "$kind" "$near" && turn far "$kind" "$far"
+      fi
     done
+    python3 - "$kind" <<'PYTHON'
+import statistics, sys
+kind = sys.argv[1]
+turns = {name: [[float(word) for word in line.split()] for line in open(f"{name}-{kind}.turns")] for name in ("far", "near")}
+rate = {name: statistics.median(turn[0] for turn in all) for name, all in turns.items()}
+cost = {name: statistics.median(turn[1] for turn in all) for name, all in turns.items()}
+spread = {name: (min(all)[0], max(all)[0]) for name, all in turns.items()}
+ratios = sorted(far[0] / near[0] for far, near in zip(turns["far"], turns["near"]))
+print(f"  {kind}: {rate['far']:.0f} and {rate['near']:.0f} calls/s, {rate['far'] / rate['near']:.2f} x; "
+      f"of single turns {ratios[0]:.2f} to {ratios[-1]:.2f} x; the server's processor time {cost['far']:.2f} and "
+      f"{cost['near']:.2f} us a call, {cost['far'] / cost['near']:.2f} x")
+PYTHON
   done
   kill -KILL "$far" "$near" "$nbdkit"
 }
 
 part_misses() {
-  echo "Misses of 4 KiB at depth 32, 4 GiB behind 64 MiB, three turns:"
-  start_nbdkit misses.sock memory 4G
-  load misses.sock fill --rw=write --bs=1M --iodepth=4 --size=4G
-  serve missing "nbd+unix:///?socket=$scratch/misses.sock" --memory 64M
-  local round
-  for round in 1 2 3; do
-    load misses.sock direct --rw=randread --bs=4k --iodepth=32 --size=4G --time_based --runtime=6
-    report direct "$round straight at the server"
-    load missing.sock cached --rw=randread --bs=4k --iodepth=32 --size=4G --time_based --runtime=6
-    report cached "$round through Forebay"
+  local delay round seconds=${SECONDS_A_TURN:-6}
+  for delay in 0 2; do
+    echo "Misses of 4 KiB at depth 32, 4 GiB behind 64 MiB, a server that takes $delay ms more, three turns:"
+    start_nbdkit "misses-$delay.sock" --threads 64 --filter=delay memory 4G "rdelay=${delay}ms"
+    load "misses-$delay.sock" fill --rw=write --bs=1M --iodepth=4 --size=4G
+    serve "missing-$delay" "nbd+unix:///?socket=$scratch/misses-$delay.sock" --memory 64M
+    for round in 1 2 3; do
+      load "misses-$delay.sock" direct --rw=randread --bs=4k --iodepth=32 --size=4G --time_based --runtime="$seconds"
+      report direct "$round straight at the server"
+      load "missing-$delay.sock" cached --rw=randread --bs=4k --iodepth=32 --size=4G --time_based --runtime="$seconds"
+      report cached "$round through Forebay"
+    done
+    kill -KILL "$server" "$nbdkit"
   done
-  kill -KILL "$server" "$nbdkit"
 }
 
 # A server of S3 with a bucket; $port is its port.

@@ -3,7 +3,8 @@
 //! A [`Device`] is an address space in which transfers take as long as on a real device: an
 //! elevator ([`QueueSettings`]) before a drive, or several of these side by side. What the engine
 //! writes to is a store on it: a file system ([`crate::filesystem`]) or a [`Partition`]. Several of
-//! them on one device share its arm and its queue. A [`Server`] is a store by itself.
+//! them on one device share its arm and its queue. A [`Server`] is a store by itself, and so is a
+//! [`Bucket`].
 //!
 //! ```
 //! use forebay_base::Span;
@@ -22,6 +23,7 @@
 //! ```
 
 mod block;
+mod bucket;
 mod build;
 mod catalogue;
 mod disk;
@@ -35,6 +37,7 @@ mod server;
 mod settings;
 mod solid;
 mod speed;
+mod staging;
 mod statistics;
 mod stick;
 mod stripe;
@@ -44,6 +47,7 @@ mod testing;
 pub(crate) mod transfer;
 
 pub use block::BlockDevice;
+pub use bucket::{Bucket, BucketSettings};
 pub use build::build;
 pub use pace::FULL_PACE;
 pub use partition::Partition;

@@ -1,5 +1,6 @@
 //! A device as fast as a percentage of what it is: rates times that, and times by it.
 
+use super::bucket::BucketSettings;
 use super::server::ServerSettings;
 use super::settings::{
     DeviceSettings, DiskSettings, RatedSettings, SolidSettings, StickSettings, StripeSettings,
@@ -93,6 +94,18 @@ impl ServerSettings {
             disk_bytes_per_s: faster(self.disk_bytes_per_s, percent),
             disk_seek_us: shorter(self.disk_seek_us, percent),
             commit_us: shorter(self.commit_us, percent),
+            ..self
+        }
+    }
+}
+
+impl BucketSettings {
+    /// The bucket and the line to it at `percent` of their speed.
+    pub(crate) fn at_speed(self, percent: u64) -> BucketSettings {
+        BucketSettings {
+            round_trip_us: shorter(self.round_trip_us, percent),
+            request_bytes_per_s: faster(self.request_bytes_per_s, percent),
+            bytes_per_s: faster(self.bytes_per_s, percent),
             ..self
         }
     }

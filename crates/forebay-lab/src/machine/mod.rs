@@ -21,7 +21,7 @@ pub use form::{MachineText, Size};
 pub use memory::{ElasticPlan, Memory, Node, Zone};
 pub use ships::SHIPPED;
 pub use storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan};
-pub(crate) use storage::{NFS, TWO_PAGES_BYTES};
+pub(crate) use storage::{NFS, TWO_PAGES_BYTES, VOLUME};
 
 use forebay::settings::DirtyKnobs;
 use forebay_base::Span;
@@ -134,6 +134,7 @@ impl Machine {
             device.kind = match kind {
                 DeviceKind::Local(device) => DeviceKind::Local(device.at_speed(percent)),
                 DeviceKind::Server(server) => DeviceKind::Server(server.at_speed(percent)),
+                DeviceKind::Bucket(bucket) => DeviceKind::Bucket(bucket.at_speed(percent)),
             };
         }
         self

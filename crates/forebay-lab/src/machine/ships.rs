@@ -28,6 +28,7 @@ shipped!(
     "jbod-10",
     "hdd-usbkey",
     "nfs-client",
+    "bucket-client",
 );
 
 /// The text of the machine called `name` that ships.

@@ -1,7 +1,7 @@
 //! Devices, what is on them, and swap.
 
 use super::error::explained;
-use crate::device::{DeviceSettings, ServerSettings};
+use crate::device::{BucketSettings, DeviceSettings, ServerSettings};
 use crate::filesystem::FileSystemSettings;
 use forebay_base::{PAGE_BYTES, Span};
 use serde::de::DeserializeOwned;
@@ -22,6 +22,8 @@ pub enum DeviceKind {
     Local(DeviceSettings),
     /// Behind a network.
     Server(ServerSettings),
+    /// A volume in a bucket.
+    Bucket(BucketSettings),
 }
 
 /// A file system on a device.
@@ -31,7 +33,7 @@ pub struct FileSystemPlan {
     pub name: String,
     /// The place of its device in [`Storage::devices`].
     pub device: usize,
-    /// `xfs`, `ext3`, `ext4`, `btrfs`, `ntfs`; `nfs` on a server.
+    /// `xfs`, `ext3`, `ext4`, `btrfs`, `ntfs`; `nfs` on a server, `volume` in a bucket.
     pub kind: String,
     /// The promise for its dirty pages (`forebay::settings::BackingSettings::drain`).
     pub drain: Option<Span>,
@@ -67,8 +69,8 @@ impl Storage {
         swap.map_or(0, |swap| swap.bytes)
     }
 
-    /// What a file system has for files and inodes while it is empty; none on a server, which is as
-    /// large as needed.
+    /// What a file system has for files and inodes while it is empty; none on a server or in a
+    /// bucket, which are as large as needed.
     pub(crate) fn room_bytes_of(&self, file_system: &FileSystemPlan) -> Option<u64> {
         let DeviceKind::Local(device) = &self.devices[file_system.device].kind else {
             return None;
@@ -85,11 +87,11 @@ impl Storage {
 type FieldProblem = (String, String);
 
 /// The file systems that there are.
-const FILE_SYSTEMS: [&str; 6] = ["xfs", "ext3", "ext4", "btrfs", "ntfs", "nfs"];
+const FILE_SYSTEMS: [&str; 7] = ["xfs", "ext3", "ext4", "btrfs", "ntfs", NFS, VOLUME];
 
 impl DevicePlan {
     /// Reads a device's table: a `model` of the catalogue, or its figures spelled out, or a
-    /// `server`.
+    /// `server` or a `bucket`.
     pub(super) fn read(name: &str, table: &toml::Table) -> Result<DevicePlan, FieldProblem> {
         Ok(DevicePlan {
             name: name.into(),
@@ -103,8 +105,8 @@ impl DeviceKind {
         let Some((field, value)) = table.iter().next().filter(|_| table.len() == 1) else {
             let given: Vec<&str> = table.keys().map(String::as_str).collect();
             let problem = format!(
-                "a device has one of model, disk, stick, solid, rated, stripe and server; here is: \
-                 {}",
+                "a device has one of model, disk, stick, solid, rated, stripe, server and bucket; \
+                 here is: {}",
                 given.join(", ")
             );
             return Err((given.last().copied().unwrap_or("name").into(), problem));
@@ -114,6 +116,11 @@ impl DeviceKind {
             return Ok(DeviceKind::Server(
                 read_value(value.clone()).map_err(wrong)?,
             ));
+        }
+        if field == "bucket" {
+            let settings: BucketSettings = read_value(value.clone()).map_err(wrong)?;
+            settings.check().map_err(|error| wrong(error.to_string()))?;
+            return Ok(DeviceKind::Bucket(settings));
         }
         if field != "model" {
             let settings: DeviceSettings = read_value(table.clone()).map_err(wrong)?;
@@ -142,6 +149,9 @@ fn read_value<T: DeserializeOwned>(value: impl Into<toml::Value>) -> Result<T, S
 /// The file system of a server.
 pub(crate) const NFS: &str = "nfs";
 
+/// The file system of a bucket.
+pub(crate) const VOLUME: &str = "volume";
+
 /// The key of a promise, in seconds.
 const DRAIN: &str = "drain_s";
 const LEAST_DRAIN_S: f64 = 0.1;
@@ -161,17 +171,18 @@ fn drain(given: &toml::Value) -> Result<Span, FieldProblem> {
 }
 
 impl FileSystemPlan {
-    /// Itself, if it can be on this device: a server has `nfs`, and no other device has.
+    /// Itself, if it can be on this device: a server has `nfs` and a bucket `volume`, and no other
+    /// device has these.
     pub(super) fn on(self, device: &DevicePlan) -> Result<FileSystemPlan, FieldProblem> {
-        let is_server = matches!(device.kind, DeviceKind::Server(_));
-        if is_server == (self.kind == NFS) {
+        let (what, allowed) = match device.kind {
+            DeviceKind::Local(_) => ("no server and no bucket", &FILE_SYSTEMS[..5]),
+            DeviceKind::Server(_) => ("a server", &[NFS][..]),
+            DeviceKind::Bucket(_) => ("a bucket", &[VOLUME][..]),
+        };
+        if allowed.contains(&self.kind.as_str()) {
             return Ok(self);
         }
-        let (name, what, allowed) = if is_server {
-            (&device.name, "a server", NFS.to_owned())
-        } else {
-            (&device.name, "no server", FILE_SYSTEMS[..5].join(", "))
-        };
+        let (name, allowed) = (&device.name, allowed.join(", "));
         let problem = format!(
             "device '{name}' is {what}; {allowed} is allowed, not {}",
             self.kind

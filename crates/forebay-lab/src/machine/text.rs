@@ -280,7 +280,8 @@ fn swap_on(
 ) -> Result<SwapPlan, MachineError> {
     let (start, bytes) = (it.span().start, it.get_ref().size.0);
     let DeviceKind::Local(settings) = &device.kind else {
-        let problem = "swap lies on a device of the machine, not on a server".to_owned();
+        let problem =
+            "swap lies on a device of the machine, not on a server or in a bucket".to_owned();
         return Err(checker.field(start, "device", problem));
     };
     let room_bytes = settings.capacity_bytes();

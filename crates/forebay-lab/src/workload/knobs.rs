@@ -1,7 +1,7 @@
 //! Settings by name: of the workload, of the machine, of the policy.
 
 use super::Workload;
-use crate::machine::{Machine, MachineError, NFS, TWO_PAGES_BYTES};
+use crate::machine::{Machine, MachineError, NFS, TWO_PAGES_BYTES, VOLUME};
 use forebay::Policy;
 use forebay_base::Span;
 use forebay_base::units::parse_size;
@@ -327,11 +327,15 @@ fn set_file_system(machine: &mut Machine, kind: &str) -> Result<(), KnobError> {
     let allowed = ["xfs", "ext3", "ext4", "btrfs", "ntfs"];
     one_of(FILE_SYSTEM.name, kind, &allowed)?;
     let main = &mut machine.storage.file_systems[0];
-    if main.kind == NFS {
+    if main.kind == NFS || main.kind == VOLUME {
+        let allowed = format!(
+            "the machine's main device is elsewhere, and its file system is {}",
+            main.kind
+        );
         return Err(KnobError::Value {
             name: FILE_SYSTEM.name.into(),
             value: kind.into(),
-            allowed: "the machine's main device is a server, whose file system is nfs".into(),
+            allowed,
         });
     }
     main.kind = kind.into();

@@ -2,9 +2,9 @@
 
 use super::folder::Scratch;
 use super::measures::Measures;
-use super::volume::{LaidOut, Plain, Volume};
+use super::volume::{InBucket, LaidOut, Plain, Volume};
 use super::{FileSystem, Inner, World};
-use crate::device::{self, Device, Partition, Server, Statistics, TransferKind};
+use crate::device::{self, Bucket, Device, Partition, Server, Statistics, TransferKind};
 use crate::filesystem::{self, FileSystemSettings};
 use crate::machine::{DeviceKind, FileSystemPlan, Machine};
 use crate::probe::Watcher;
@@ -59,6 +59,8 @@ pub(crate) enum BootedDevice {
     Local(Arc<dyn Device>),
     /// A store of its own.
     Server(Arc<Server>),
+    /// The same.
+    Bucket(Arc<Bucket>),
 }
 
 impl NamedDevice {
@@ -67,6 +69,7 @@ impl NamedDevice {
         match &self.kind {
             BootedDevice::Local(device) => device.statistics(),
             BootedDevice::Server(server) => server.seen_as_device(),
+            BootedDevice::Bucket(bucket) => bucket.seen_as_device(),
         }
     }
 }
@@ -237,6 +240,9 @@ fn build_devices(machine: &Machine, rt: &Rt) -> Result<Vec<NamedDevice>, RunErro
             DeviceKind::Server(settings) => {
                 BootedDevice::Server(Arc::new(Server::new(rt.clone(), settings.clone(), None)))
             }
+            DeviceKind::Bucket(settings) => {
+                BootedDevice::Bucket(Arc::new(Bucket::new(rt.clone(), settings.clone(), None)))
+            }
         };
         devices.push(NamedDevice {
             name: plan.name.clone(),
@@ -247,11 +253,13 @@ fn build_devices(machine: &Machine, rt: &Rt) -> Result<Vec<NamedDevice>, RunErro
 }
 
 impl BootedDevice {
-    /// Most requests that wait: for a client, as many as the server lets it send.
+    /// Most requests that wait: for a client, as many as its server or bucket lets it send.
     fn queue_requests(&self) -> u32 {
         match self {
             BootedDevice::Local(device) => device.shape().queue_depth,
-            BootedDevice::Server(_) => BackingSettings::default().queue_requests,
+            BootedDevice::Server(_) | BootedDevice::Bucket(_) => {
+                BackingSettings::default().queue_requests
+            }
         }
     }
 
@@ -262,6 +270,7 @@ impl BootedDevice {
                 Arc::new(move || device.is_congested(TransferKind::Write))
             }
             BootedDevice::Server(server) => Arc::new(move || server.is_congested()),
+            BootedDevice::Bucket(bucket) => Arc::new(move || bucket.is_congested()),
         }
     }
 }
@@ -276,6 +285,10 @@ fn mount(rt: &Rt, plan: &FileSystemPlan, device: &BootedDevice, swap_bytes: u64)
         BootedDevice::Server(server) => {
             let volume = Arc::new(Plain::new(u64::MAX));
             return (server.clone(), volume, ReclaimWrites::Always);
+        }
+        BootedDevice::Bucket(bucket) => {
+            let volume = Arc::new(InBucket::new(bucket.clone()));
+            return (bucket.clone(), volume, ReclaimWrites::Always);
         }
     };
     let room_bytes = device.shape().capacity_bytes.saturating_sub(swap_bytes);
@@ -337,7 +350,7 @@ fn attach_swap(machine: &Machine, cache: &Cache, devices: &[NamedDevice]) -> Res
     let swap_device = &devices[swap.device].kind;
     let BootedDevice::Local(device) = swap_device else {
         return Err(RunError::System(
-            "swap lies on a device of the machine, not on a server".into(),
+            "swap lies on a device of the machine, not on a server or in a bucket".into(),
         ));
     };
     let start_bytes = device.shape().capacity_bytes - swap.bytes;

@@ -204,6 +204,7 @@ impl World {
         match self.device(name)? {
             boot::BootedDevice::Local(device) => device.set_pace(thousandths),
             boot::BootedDevice::Server(server) => server.set_pace(thousandths),
+            boot::BootedDevice::Bucket(bucket) => bucket.set_pace(thousandths),
         }
         Ok(())
     }

@@ -1,12 +1,14 @@
 //! Where files come from: a file system of a simulated device, or a real folder.
 
 use super::WorldError;
+use crate::device::Bucket;
 use crate::filesystem::{FileSystem, NoRoom};
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_store::ObjectId;
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::Arc;
 
 /// What a volume answers when it is done.
 pub(super) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, WorldError>> + Send + 'a>>;
@@ -147,5 +149,50 @@ impl Volume for Plain {
 
     fn room_bytes(&self) -> u64 {
         self.room_bytes
+    }
+}
+
+/// A volume in a bucket, which knows the chunks of files that have been there for ever.
+pub(super) struct InBucket {
+    plain: Plain,
+    bucket: Arc<Bucket>,
+}
+
+impl InBucket {
+    pub(super) fn new(bucket: Arc<Bucket>) -> InBucket {
+        InBucket {
+            plain: Plain::new(u64::MAX),
+            bucket,
+        }
+    }
+}
+
+impl Volume for InBucket {
+    fn create<'a>(&'a self, directory: u64, name: &'a str) -> Answer<'a, ObjectId> {
+        self.plain.create(directory, name)
+    }
+
+    fn lay_out<'a>(&'a self, name: &'a str, length_bytes: u64) -> Answer<'a, ObjectId> {
+        Box::pin(async move {
+            let object = self.plain.create(0, name).await?;
+            self.bucket.lay_out(object, length_bytes);
+            Ok(object)
+        })
+    }
+
+    fn remove(&self, object: ObjectId) -> Answer<'_, ()> {
+        self.plain.remove(object)
+    }
+
+    fn close(&self, object: ObjectId) {
+        self.plain.close(object);
+    }
+
+    fn reaches(&self, object: ObjectId, bytes: Range<u64>) -> Result<(), WorldError> {
+        self.plain.reaches(object, bytes)
+    }
+
+    fn room_bytes(&self) -> u64 {
+        self.plain.room_bytes()
     }
 }
