@@ -77,6 +77,31 @@ fn a_burst_passes_at_once_after_an_idle_time() {
 }
 
 #[test]
+fn a_rated_drive_with_a_depth_lets_reads_pass_the_writes_that_wait() {
+    let read_ends_after = |depth| {
+        let bench = Bench::of(&DeviceSettings::Rated(RatedSettings {
+            bytes_per_s: 1 << 20,
+            depth,
+            ..RatedSettings::default()
+        }));
+        for index in 0..10 {
+            bench.submit(TransferKind::Write, index * MIB, MIB);
+        }
+        bench.machine.run_for(Span::from_millis(500));
+        bench.submit(TransferKind::Read, 100 * MIB, MIB);
+        bench.finish();
+        let ends = lock(&bench.ends);
+        ends.iter()
+            .find(|(start, _)| *start == 100 * MIB)
+            .map(|(_, at)| *at)
+    };
+    let at = |seconds| Some(Instant::ZERO + Span::from_secs(seconds));
+    assert_eq!(read_ends_after(None), at(11), "the drive has them all");
+    assert_eq!(read_ends_after(Some(1)), at(2), "one write is passing");
+    assert_eq!(read_ends_after(Some(4)), at(5), "four are");
+}
+
+#[test]
 fn a_device_that_stalls_goes_on_where_it_was() {
     let bench = Bench::named("SSD-SATA");
     bench.submit(TransferKind::Read, 0, 512 << 10);

@@ -396,3 +396,43 @@ fn latencies_begin_to_count_later_than_counters() {
         "{calls}, {fewer}"
     );
 }
+
+#[test]
+fn a_process_that_is_bound_takes_nothing_of_another_node() {
+    let nodes = "[[machine.nodes]]\n\n[[machine.nodes.zones]]\nname = \"Normal\"\nsize = \"64M\"\n";
+    let least_free = |bound: bool| {
+        let machine = MACHINE.replacen(nodes, &format!("{nodes}{nodes}"), 1);
+        let reader = format!(
+            "[[processes]]\nname = \"reader\"\nnode = 1\nbound = {bound}\n\
+             reads = {{ size = \"512M\" }}\n"
+        );
+        let text = format!("name = \"test\"\nlength_s = 20\n{machine}\n{reader}");
+        let outcome = run(&Plan::of_scenario(Scenario::parse(&text).unwrap())).unwrap();
+        let least = |name: &str| {
+            let values = &outcome.series.column(name).unwrap().values;
+            values.iter().copied().fold(f64::MAX, f64::min)
+        };
+        (least("free@Normal"), least("free@1.Normal"))
+    };
+    let (other, own) = least_free(true);
+    assert!(other > 15_000.0 && own < 2_000.0, "{other}, {own}");
+    let (other, own) = least_free(false);
+    assert!(other < 2_000.0 && own < 2_000.0, "{other}, {own}");
+}
+
+#[test]
+fn a_hog_touches_its_memory_as_often_as_its_text_says() {
+    let hog = |more: &str| {
+        let swap = "[machine.swap]\ndevice = \"disk\"\nsize = \"64M\"\n";
+        let hogs = format!("hogs = {{ size = \"8M\"{more} }}\n");
+        let rest = format!("{swap}[[processes]]\nname = \"hog\"\n{hogs}");
+        let outcome = played("length_s = 20\nwarm_up_s = 4", &rest);
+        outcome.figure("bytes_per_s@hog").unwrap() / f64::from(1 << 20)
+    };
+    let usual = hog("");
+    assert!(usual > 400.0, "{usual} MiB/s, 8 in less than 20 ms");
+    let rested = hog(", rest_ms = 2_000");
+    assert!((3.5..4.1).contains(&rested), "{rested} MiB/s");
+    let paced = hog(", rate = \"2M\"");
+    assert!((1.9..2.1).contains(&paced), "{paced} MiB/s");
+}

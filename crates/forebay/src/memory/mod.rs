@@ -21,6 +21,7 @@ mod zones;
 pub(crate) use self::frames::{FreshFrame, FreshRun};
 pub(crate) use self::isolated::Isolated;
 pub(crate) use self::swap::Swap;
+pub(crate) use self::zones::Home;
 
 use crate::counters::Counters;
 use crate::lists::Lists;

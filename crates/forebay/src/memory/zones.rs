@@ -12,6 +12,30 @@ use forebay_law::throttle::skips_sleep;
 use forebay_law::watermark::{MarkRelief, gate_is_open, is_above};
 use forebay_store::PagePointer;
 
+/// Where a handle's frames come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Home {
+    /// The node that is asked first.
+    pub(crate) node: usize,
+    /// Whether no other node is asked.
+    pub(crate) is_bound: bool,
+}
+
+impl Home {
+    /// A node that is asked before the others.
+    pub(crate) fn near(node: usize) -> Home {
+        Home {
+            node,
+            is_bound: false,
+        }
+    }
+
+    /// How many of a machine's `nodes` are asked.
+    pub(crate) fn reach(self, nodes: usize) -> usize {
+        if self.is_bound { 1 } else { nodes }
+    }
+}
+
 /// How many of `pages` may be dirtied while `over` have to be given up. A quarter always may: the
 /// pages over the budget may be other ones, and for a long time, and writers of files are not
 /// stopped for those.
@@ -37,20 +61,21 @@ impl Memory {
             .map(|zone| &self.zones[zone])
     }
 
-    /// The zones that a request from `node` may use, most preferred first, each with the class
+    /// The zones that a request from `home` may use, most preferred first, each with the class
     /// whose reserve it has to leave (spec/reclaim.md 1.5).
-    pub(crate) fn zone_list(&self, node: usize) -> impl Iterator<Item = (&Node, &Zone, usize)> {
-        self.nodes_from(node).flat_map(move |node| {
+    pub(crate) fn zone_list(&self, home: Home) -> impl Iterator<Item = (&Node, &Zone, usize)> {
+        self.nodes_from(home).flat_map(move |node| {
             let class = node.top_class();
             let zones = node.zones.clone().rev();
             zones.map(move |zone| (node, &self.zones[zone], class))
         })
     }
 
-    /// All nodes, `first` before the others.
-    pub(crate) fn nodes_from(&self, first: usize) -> impl Iterator<Item = &Node> {
-        let others = self.nodes.iter().filter(move |node| node.number != first);
-        std::iter::once(&self.nodes[first]).chain(others)
+    /// The nodes that a request from `home` may use, the nearest before the others.
+    pub(crate) fn nodes_from(&self, home: Home) -> impl Iterator<Item = &Node> {
+        let is_other = move |node: &&Node| !home.is_bound && node.number != home.node;
+        let others = self.nodes.iter().filter(is_other);
+        std::iter::once(&self.nodes[home.node]).chain(others)
     }
 
     /// Whether a node has enough free frames that its callers need not wait (spec/reclaim.md 6.2).
@@ -76,9 +101,9 @@ impl Memory {
         }
     }
 
-    /// Whether a request of `node` could succeed if everything reclaimable were reclaimed.
-    pub(crate) fn may_succeed(&self, node: usize) -> bool {
-        self.zone_list(node).any(|(_, zone, class)| {
+    /// Whether a request of `home` could succeed if everything reclaimable were reclaimed.
+    pub(crate) fn may_succeed(&self, home: Home) -> bool {
+        self.zone_list(home).any(|(_, zone, class)| {
             let available = zone.free_pages() + self.reclaimable_pages(zone);
             let reserve = zone.lowmem_reserve(class);
             is_above(available, zone.marks().min, reserve, MarkRelief::default())
