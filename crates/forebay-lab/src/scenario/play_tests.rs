@@ -436,3 +436,51 @@ fn a_hog_touches_its_memory_as_often_as_its_text_says() {
     let paced = hog(", rate = \"2M\"");
     assert!((1.9..2.1).contains(&paced), "{paced} MiB/s");
 }
+
+/// One writer on a disk of 30 MB/s, with a look every 200 ms.
+fn one_writer(policy: &str, length_s: u32) -> Outcome {
+    let machine = MACHINE
+        .replace("64M", "512M")
+        .replace("20_000_000", "30_000_000");
+    let head = format!("length_s = {length_s}\nsample_ms = 100\npolicy = \"{policy}\"");
+    let text = format!("name = \"test\"\n{head}\n{machine}\n{BULK}");
+    run(&Plan::of_scenario(Scenario::parse(&text).unwrap())).unwrap()
+}
+
+#[test]
+fn a_kernel_learns_the_rate_of_a_store_and_forebay_knows_it_early() {
+    // From when on the estimate is within a twentieth of the rate.
+    let settles_s = |policy: &str| {
+        let outcome = one_writer(policy, 80);
+        let estimate = &outcome.series.column("write_bandwidth@data").unwrap().values;
+        let is_off = |rate: &f64| (rate - 30e6).abs() > 1.5e6;
+        let last = estimate.iter().rposition(is_off).unwrap();
+        outcome.series.at_s[last]
+    };
+    for policy in ["linux-3.2", "linux-4.11", "linux-5.16", "linux-6.16"] {
+        let at_s = settles_s(policy);
+        assert!((15.0..=40.0).contains(&at_s), "{policy}: {at_s} s");
+    }
+    let at_s = settles_s("forebay");
+    assert!(at_s < 6.0, "{at_s} s");
+}
+
+#[test]
+fn pages_of_one_turn_end_their_writeback_together_since_5_15() {
+    let outcome = |policy| one_writer(policy, 60);
+    let level = |outcome: &Outcome| {
+        let values = outcome.series.column("writeback").unwrap().values.clone();
+        values[300..].to_vec()
+    };
+    let longest_step = |values: &[f64]| {
+        let steps = values.windows(2).map(|pair| pair[0] - pair[1]);
+        steps.fold(0.0, f64::max)
+    };
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let (new, today) = (level(&outcome("linux-5.16")), level(&outcome("forebay")));
+    // Of 732 pages in each look some 3 requests of 256 end; the others end as turns of half a
+    // second.
+    assert!(longest_step(&new) > 2_000.0, "{}", longest_step(&new));
+    assert!(longest_step(&today) < 1_000.0, "{}", longest_step(&today));
+    assert!(mean(&new) > 4.0 * mean(&today), "{}, {}", mean(&new), mean(&today));
+}

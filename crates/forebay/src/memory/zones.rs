@@ -3,10 +3,11 @@
 use crate::event::PageLevels;
 use crate::lists::List;
 use crate::memory::Memory;
+use crate::policy::Dirtyable;
 use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::sync::atomic::Ordering;
-use forebay_law::history;
+use forebay_law::history::{self, dirtyable_with_anonymous};
 use forebay_law::limits::{self, DirtyKnobs, available_pages};
 use forebay_law::throttle::skips_sleep;
 use forebay_law::watermark::{MarkRelief, gate_is_open, is_above};
@@ -177,15 +178,24 @@ impl Memory {
 
     /// Memory that may be dirtied (spec/writeback.md 2.2), pages.
     pub(crate) fn dirtyable_pages(&self) -> u64 {
-        let (mut free, mut file) = (0, 0);
+        let (mut free, mut file, mut anonymous) = (0, 0, 0);
         for zone in &self.zones {
             let lists = self.lists.of(zone.number);
             let sizes = lists.sizes();
             free += zone.free_pages();
             file += sizes.inactive_file + sizes.active_file + lists.isolated(true);
+            anonymous += sizes.inactive_anon + sizes.active_anon;
         }
+        let anonymous = if self.swap_has_room() { anonymous } else { 0 };
         let reserve = self.total_reserve.load(Ordering::Relaxed);
-        without_over(available_pages(free, file, reserve), self.pages_over())
+        let dirtyable = match self.dirtyable {
+            Dirtyable::Files => available_pages(free, file, reserve),
+            Dirtyable::WithAnonymous => dirtyable_with_anonymous(free, file, anonymous, 0),
+            Dirtyable::WithAnonymousLessReserve => {
+                dirtyable_with_anonymous(free, file, anonymous, reserve)
+            }
+        };
+        without_over(dirtyable, self.pages_over())
     }
 
     /// Room for file pages until they are first used, pages: what is read further ahead than this
@@ -199,8 +209,11 @@ impl Memory {
     /// Memory of the zone that may be dirtied, pages.
     pub(crate) fn dirtyable_pages_of(&self, zone: &Zone) -> u64 {
         let sizes = self.lists.of(zone.number).sizes();
-        let file = sizes.inactive_file + sizes.active_file;
-        let dirtyable = limits::zone_dirtyable(zone.free_pages(), file, zone.reserved_pages());
+        let mut pages = sizes.inactive_file + sizes.active_file;
+        if self.dirtyable != Dirtyable::Files && self.swap_has_room() {
+            pages += sizes.inactive_anon + sizes.active_anon;
+        }
+        let dirtyable = limits::zone_dirtyable(zone.free_pages(), pages, zone.reserved_pages());
         without_over(dirtyable, zone.pages_over())
     }
 
