@@ -381,7 +381,7 @@ pub fn demand_by_scan(freeable: u64, deferred: u64, seeks: u64, part: PagesLooke
 /// assert_eq!(all.half_period_pages(), 262_144);
 /// all.complete(&mut only, 131_072, 1_024);
 /// let part = all.share(&mut only);
-/// assert_eq!((part.numerator, part.denominator), (131_072, 393_216), "a third, though it is alone");
+/// assert_eq!((part.numerator, part.denominator), (131_072, 393_216), "a third, though alone");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountedPeriods {

@@ -11,9 +11,11 @@ use std::task::{Context, Poll};
 ///
 /// Each kind has one place that charges for it. The engine charges for what it does on its own
 /// account or in the background: `Scan`, `Free`, `Writeback`, `Request`, `ReclaimWrite`, `SwapIn`,
-/// `Inode`, `ThrottleCheck`, and the locks of LRU lists ([`Charge::under_lock`]). The code that simulates a
-/// process charges for what its calls cost before they reach the engine: `Call`, `Create`, `Copy`,
-/// `Lookup`, `Fault`, `MapPresent`, `MapNew`, `Unmap` and `User`. Task switches are charged by the machine.
+/// `Inode`, `ThrottleCheck`, the locks of LRU lists ([`Charge::under_lock`]) and of dirty files
+/// ([`Charge::stepping_under`]). The code that simulates a process charges for what its calls cost
+/// before they reach the engine: `Call`, `Create`, `Copy`, `Lookup`, `Fault`, `MapPresent`,
+/// `MapNew`, `Unmap` and `User`. Task switches are charged by the machine, and by a kswapd that
+/// wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Entering the kernel and leaving it.

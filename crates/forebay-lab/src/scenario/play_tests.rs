@@ -452,7 +452,11 @@ fn a_kernel_learns_the_rate_of_a_store_and_forebay_knows_it_early() {
     // From when on the estimate is within a twentieth of the rate.
     let settles_s = |policy: &str| {
         let outcome = one_writer(policy, 80);
-        let estimate = &outcome.series.column("write_bandwidth@data").unwrap().values;
+        let estimate = &outcome
+            .series
+            .column("write_bandwidth@data")
+            .unwrap()
+            .values;
         let is_off = |rate: &f64| (rate - 30e6).abs() > 1.5e6;
         let last = estimate.iter().rposition(is_off).unwrap();
         outcome.series.at_s[last]
@@ -482,5 +486,10 @@ fn pages_of_one_turn_end_their_writeback_together_since_5_15() {
     // second.
     assert!(longest_step(&new) > 2_000.0, "{}", longest_step(&new));
     assert!(longest_step(&today) < 1_000.0, "{}", longest_step(&today));
-    assert!(mean(&new) > 4.0 * mean(&today), "{}, {}", mean(&new), mean(&today));
+    assert!(
+        mean(&new) > 4.0 * mean(&today),
+        "{}, {}",
+        mean(&new),
+        mean(&today)
+    );
 }

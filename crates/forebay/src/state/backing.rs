@@ -232,7 +232,6 @@ impl Backing {
         queue: WriteQueue,
         now_ms: u64,
     ) -> Backing {
-        let samples = queue.samples;
         let bandwidth = Bandwidth::default();
         let initial = bandwidth.average_pages_per_s;
         Backing {
@@ -266,8 +265,8 @@ impl Backing {
                 dirtied_stamp: 0,
                 updated_ms: now_ms,
                 busy_stamp: Span::ZERO,
-                samples,
-                full_samples: samples,
+                samples: queue.samples,
+                full_samples: queue.samples,
                 drain: DrainLimit::default(),
                 drain_overshoots: 0,
                 at_risk_overshoots: 0,
