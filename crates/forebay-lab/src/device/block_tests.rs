@@ -1,5 +1,5 @@
 use super::super::testing::{Bench, is_near};
-use super::super::{DeviceSettings, FULL_PACE, RatedSettings, TransferKind};
+use super::super::{DeviceSettings, FULL_PACE, QueueSettings, RatedSettings, TransferKind};
 use forebay_base::sync::lock;
 use forebay_base::{Instant, Prng, Span};
 use forebay_store::Rate;
@@ -82,6 +82,10 @@ fn a_rated_drive_with_a_depth_lets_reads_pass_the_writes_that_wait() {
         let bench = Bench::of(&DeviceSettings::Rated(RatedSettings {
             bytes_per_s: 1 << 20,
             depth,
+            queue: QueueSettings {
+                batch: 1,
+                ..RatedSettings::default().queue
+            },
             ..RatedSettings::default()
         }));
         for index in 0..10 {

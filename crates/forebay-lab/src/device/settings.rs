@@ -218,7 +218,8 @@ pub struct RatedSettings {
     #[serde(deserialize_with = "whole_size")]
     pub burst_bytes: u64,
     /// Requests that the drive takes at a time. The others wait in its queue, where reads go before
-    /// writes. Without a depth it takes all: a read waits behind every write that came before it.
+    /// writes, batch by batch. Without a depth it takes all: a read waits behind every write that
+    /// came before it.
     #[serde(deserialize_with = "some_positive_count")]
     pub depth: Option<u32>,
     /// How requests wait.
