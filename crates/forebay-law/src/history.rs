@@ -6,6 +6,7 @@ use crate::pause::Tick;
 use crate::scan::{
     BalanceMode, Fractions, MAX_SWAPPINESS, SWAP_CLUSTER_MAX, ScanInputs, ScanTargets, targets_of,
 };
+use crate::share::{Share, StoreCompletions};
 use crate::shrink::Demand;
 use crate::throttle::{Progress, ThrottleReason};
 
@@ -141,13 +142,18 @@ pub fn scan_targets_by_rotation(inputs: &ScanInputs, scan: &RotationScan) -> Sca
     let is_small = anon.saturating_add(file) >> inputs.priority < SWAP_CLUSTER_MAX;
     if scan.weights == RotationWeights::PlusOne && scan.is_kswapd && is_small {
         // Otherwise small zones would be left alone until the priority has dropped far.
+        let at_least = |target: &mut u64, size: u64| {
+            if *target == 0 {
+                *target = SWAP_CLUSTER_MAX.min(size);
+            }
+        };
         if mode != BalanceMode::File {
-            targets.inactive_anon = SWAP_CLUSTER_MAX.min(sizes.inactive_anon);
-            targets.active_anon = SWAP_CLUSTER_MAX.min(sizes.active_anon);
+            at_least(&mut targets.inactive_anon, sizes.inactive_anon);
+            at_least(&mut targets.active_anon, sizes.active_anon);
         }
         if mode != BalanceMode::Anon {
-            targets.inactive_file = SWAP_CLUSTER_MAX.min(sizes.inactive_file);
-            targets.active_file = SWAP_CLUSTER_MAX.min(sizes.active_file);
+            at_least(&mut targets.inactive_file, sizes.inactive_file);
+            at_least(&mut targets.active_file, sizes.active_file);
         }
     }
     targets
@@ -362,6 +368,87 @@ pub fn demand_by_scan(freeable: u64, deferred: u64, seeks: u64, part: PagesLooke
     let fresh = scaled(weight, freeable, part.pages.saturating_add(1));
     let wanted = deferred.saturating_add(fresh);
     Demand::new(freeable, wanted, wanted, false)
+}
+
+/// Completed page writes of all stores, in periods that are counted in pages (Linux 2.6.24 to 3.5,
+/// spec/writeback.md 2.5). A store's share starts at nothing, and is known after some periods.
+///
+/// ```
+/// use forebay_law::history::CountedPeriods;
+/// use forebay_law::share::StoreCompletions;
+/// let mut all = CountedPeriods::of_limit(200_000);
+/// let mut only = StoreCompletions::default();
+/// assert_eq!(all.half_period_pages(), 262_144);
+/// all.complete(&mut only, 131_072, 1_024);
+/// let part = all.share(&mut only);
+/// assert_eq!((part.numerator, part.denominator), (131_072, 393_216), "a third, though alone");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountedPeriods {
+    events: u64,
+    half_period_bits: u32,
+}
+
+impl CountedPeriods {
+    /// No completions yet; `dirty_pages` is the limit on dirty pages.
+    pub fn of_limit(dirty_pages: u64) -> CountedPeriods {
+        const MOST_BITS: u32 = 48;
+        let bits = 2 + dirty_pages.saturating_sub(1).max(1).ilog2();
+        CountedPeriods {
+            events: 0,
+            half_period_bits: bits.min(MOST_BITS) - 1,
+        }
+    }
+
+    /// Completions after which those before count half.
+    pub fn half_period_pages(self) -> u64 {
+        1 << self.half_period_bits
+    }
+
+    fn caught_up(self, store: StoreCompletions) -> StoreCompletions {
+        let period = self.events >> self.half_period_bits;
+        let periods = u32::try_from(period.saturating_sub(store.period)).unwrap_or(u32::MAX);
+        StoreCompletions {
+            events: store.events.checked_shr(periods).unwrap_or(0),
+            period,
+        }
+    }
+
+    /// Notes `pages` completed by a store whose share is held below `max_ratio_1024 / 1024`.
+    pub fn complete(&mut self, store: &mut StoreCompletions, pages: u64, max_ratio_1024: u64) {
+        let part = self.share(store);
+        let taken = u128::from(part.numerator) * 1_024;
+        if taken > u128::from(part.denominator) * u128::from(max_ratio_1024) {
+            return;
+        }
+        store.events = store.events.saturating_add(pages);
+        self.events = self.events.saturating_add(pages);
+    }
+
+    /// The store's part of the recent completions; ages the store first.
+    pub fn share(self, store: &mut StoreCompletions) -> Share {
+        *store = self.caught_up(*store);
+        let half = self.half_period_pages();
+        let denominator = half + (self.events & (half - 1));
+        Share {
+            numerator: store.events,
+            denominator: denominator.max(store.events),
+        }
+    }
+}
+
+/// Memory that may be dirtied while anonymous pages count (Linux 2.6.32 to 3.12): `reserve` is 0 up
+/// to 3.2.
+///
+/// ```
+/// use forebay_law::history::dirtyable_with_anonymous;
+/// assert_eq!(dirtyable_with_anonymous(1_000, 5_000, 2_000, 0), 8_001);
+/// assert_eq!(dirtyable_with_anonymous(1_000, 5_000, 2_000, 3_000), 5_001);
+/// assert_eq!(dirtyable_with_anonymous(0, 0, 0, 3_000), 1);
+/// ```
+pub fn dirtyable_with_anonymous(free: u64, file: u64, anonymous: u64, reserve: u64) -> u64 {
+    let all = free.saturating_add(file).saturating_add(anonymous);
+    all.saturating_sub(reserve).saturating_add(1)
 }
 
 #[cfg(test)]

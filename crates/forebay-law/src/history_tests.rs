@@ -205,3 +205,57 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_share_in_counted_periods_starts_at_nothing_and_grows_by_halves() {
+    let mut all = CountedPeriods::of_limit(200_000);
+    let half = all.half_period_pages();
+    let mut only = StoreCompletions::default();
+    let mut shares = Vec::new();
+    for _ in 0..4 {
+        let part = all.share(&mut only);
+        shares.push(1_000 * part.numerator / part.denominator);
+        all.complete(&mut only, half, 1_024);
+    }
+    assert_eq!(shares, [0, 500, 750, 875], "at the ends of its periods");
+    // lg of 2 is 1: two bits more, and half of that.
+    assert_eq!(CountedPeriods::of_limit(3).half_period_pages(), 4);
+    assert_eq!(CountedPeriods::of_limit(0).half_period_pages(), 2);
+    assert_eq!(
+        CountedPeriods::of_limit(u64::MAX).half_period_pages(),
+        1 << 47
+    );
+}
+
+#[test]
+fn a_bounded_share_in_counted_periods_does_not_grow() {
+    let mut all = CountedPeriods::of_limit(1_000);
+    let mut store = StoreCompletions::default();
+    for _ in 0..10_000 {
+        all.complete(&mut store, 16, 100);
+    }
+    let part = all.share(&mut store);
+    assert!(
+        part.numerator * 1_024 <= part.denominator * 100 + 16 * 1_024,
+        "{part:?}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn shares_in_counted_periods_are_parts_of_one(
+        limit in 0_u64..1 << 40,
+        completed in proptest::collection::vec((0_usize..3, 0_u64..1 << 20), 0..64),
+    ) {
+        let mut all = CountedPeriods::of_limit(limit);
+        let mut stores = [StoreCompletions::default(); 3];
+        for (store, pages) in completed {
+            all.complete(&mut stores[store], pages, 1_024);
+            let parts = stores.each_mut().map(|store| all.share(store));
+            let first = parts[0].denominator;
+            let sum: u64 = parts.iter().map(|part| part.numerator).sum();
+            prop_assert!(parts.iter().all(|part| part.numerator <= part.denominator));
+            prop_assert!(sum <= first.max(all.half_period_pages()) * 2);
+        }
+    }
+}

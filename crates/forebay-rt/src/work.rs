@@ -11,9 +11,11 @@ use std::task::{Context, Poll};
 ///
 /// Each kind has one place that charges for it. The engine charges for what it does on its own
 /// account or in the background: `Scan`, `Free`, `Writeback`, `Request`, `ReclaimWrite`, `SwapIn`,
-/// `ThrottleCheck`, and the locks of LRU lists ([`Charge::under_lock`]). The code that simulates a
-/// process charges for what its calls cost before they reach the engine: `Call`, `Copy`, `Lookup`,
-/// `Fault`, `MapPresent`, `MapNew`, `Unmap` and `User`. Task switches are charged by the machine.
+/// `Inode`, `ThrottleCheck`, the locks of LRU lists ([`Charge::under_lock`]) and of dirty files
+/// ([`Charge::stepping_under`]). The code that simulates a process charges for what its calls cost
+/// before they reach the engine: `Call`, `Create`, `Copy`, `Lookup`, `Fault`, `MapPresent`,
+/// `MapNew`, `Unmap` and `User`. Task switches are charged by the machine, and by a kswapd that
+/// wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Entering the kernel and leaving it.
@@ -80,6 +82,16 @@ pub enum Work {
         /// Pages written.
         pages: u64,
     },
+    /// Making files, beside the call.
+    Create {
+        /// Files made.
+        files: u64,
+    },
+    /// Writing inodes of files whose pages are written.
+    Inode {
+        /// Inodes written.
+        files: u64,
+    },
     /// Checking whether a writer has to pause.
     ThrottleCheck,
     /// Handing a contended lock to another processor.
@@ -122,12 +134,18 @@ pub struct WorkCosts {
     pub request_ns: u64,
     /// Writing one page from reclaim.
     pub reclaim_write_page_ns: u64,
+    /// Making one file.
+    pub create_ns: u64,
+    /// Writing one inode.
+    pub inode_ns: u64,
     /// One check whether to pause.
     pub throttle_check_ns: u64,
     /// Handing over one contended lock.
     pub lock_handover_ns: u64,
     /// How long the lock of LRU lists is held for one batch of pages.
     pub lru_lock_ns: u64,
+    /// How long the lock of a store's dirty files is held for one step over a file.
+    pub file_step_ns: u64,
 }
 
 impl WorkCosts {
@@ -155,6 +173,8 @@ impl WorkCosts {
             Work::Writeback { pages } => (self.writeback_page_ns, pages),
             Work::Request { count } => (self.request_ns, count),
             Work::ReclaimWrite { pages } => (self.reclaim_write_page_ns, pages),
+            Work::Create { files } => (self.create_ns, files),
+            Work::Inode { files } => (self.inode_ns, files),
             Work::ThrottleCheck => (self.throttle_check_ns, 1),
             Work::LockHandover => (self.lock_handover_ns, 1),
             Work::Spend(span) | Work::User(span) => return span,
@@ -237,14 +257,28 @@ impl Charge {
     /// The same after `batches` batches of pages under the lock of LRU lists number `lock`. While
     /// another holds that lock the processor spins, and that time is charged as well.
     pub fn under_lock(mut self, lock: u32, batches: u64) -> Charge {
+        self.holds(lock, |costs| {
+            Span::from_nanos(costs.lru_lock_ns).saturating_mul(batches)
+        });
+        self
+    }
+
+    /// The same after `steps` over dirty files under the lock number `lock` of their store.
+    pub fn stepping_under(mut self, lock: u32, steps: u64) -> Charge {
+        self.holds(lock, |costs| {
+            Span::from_nanos(costs.file_step_ns).saturating_mul(steps)
+        });
+        self
+    }
+
+    fn holds(&mut self, lock: u32, held: impl FnOnce(&WorkCosts) -> Span) {
         if let Some(queued) = &mut self.queued
             && let Body::Virtual(simulation) = &queued.rt.body
         {
-            let held = Span::from_nanos(simulation.costs().lru_lock_ns).saturating_mul(batches);
+            let held = held(simulation.costs());
             queued.cost.total += held;
             queued.cost.lock = Some((lock, held));
         }
-        self
     }
 }
 

@@ -31,6 +31,7 @@ use crate::state::vectors::IoVectors;
 use crate::stores::Stores;
 use forebay_base::sync::Mutex;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use forebay_law::limits::dirty_limits;
 use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
 use forebay_store::{Io, PagePointer, Request};
@@ -102,6 +103,7 @@ impl Engine {
             &settings.policy,
             records.counters.clone(),
         );
+        let limit_pages = dirty_limits(memory.dirtyable_pages(), &settings.dirty).thresh;
         let engine = Arc::new_cyclic(|me| Engine {
             me: me.clone(),
             memory,
@@ -126,7 +128,7 @@ impl Engine {
             },
             elastic: Mutex::default(),
             stores: Stores::default(),
-            global: GlobalDirty::new(settings.policy.stops_at_hard_limit()),
+            global: GlobalDirty::new(&settings.policy, limit_pages),
             congestion: Arc::default(),
             reads_in_flight: AtomicU64::new(0),
             closing: AtomicBool::new(false),

@@ -9,6 +9,7 @@ use crate::flow::read_many::MOST_UNDER_WAY;
 use crate::flow::sync::ALL_PAGES;
 use crate::guard::PageGuard;
 use crate::handle::Handle;
+use crate::memory::Home;
 use crate::state::index::LONGEST_BYTES;
 use crate::state::object::ObjectState;
 use forebay_base::PAGE_BYTES;
@@ -73,7 +74,7 @@ pub struct File {
 impl Clone for File {
     fn clone(&self) -> File {
         File {
-            handle: Arc::new(self.handle.beside(self.handle.node)),
+            handle: Arc::new(self.handle.beside(self.handle.home)),
         }
     }
 }
@@ -87,7 +88,13 @@ impl File {
         caller: CallerKey,
     ) -> File {
         File {
-            handle: Arc::new(Handle::new(engine, object, 0, is_read_only, caller)),
+            handle: Arc::new(Handle::new(
+                engine,
+                object,
+                Home::near(0),
+                is_read_only,
+                caller,
+            )),
         }
     }
 
@@ -109,7 +116,7 @@ impl File {
     pub fn for_caller(&self, caller: &Caller) -> File {
         self.handle.engine.ledger.remember(caller);
         File {
-            handle: Arc::new(self.handle.beside_for(self.handle.node, caller.key())),
+            handle: Arc::new(self.handle.beside_for(self.handle.home, caller.key())),
         }
     }
 
@@ -124,10 +131,46 @@ impl File {
     /// If the cache has no such node.
     #[must_use]
     pub fn on_node(&self, node: usize) -> File {
+        self.at_home(Home::near(node))
+    }
+
+    /// Another handle on the same object, whose frames come from node `node` and from no other: a
+    /// call that finds none there reclaims there, and fails if that does not help.
+    ///
+    /// ```
+    /// # forebay_rt::block_on(async {
+    /// # use forebay::settings::{NodeSettings, ZoneSettings};
+    /// # use forebay::{Cache, Settings};
+    /// # use forebay_store::{MemoryStore, ObjectId};
+    /// let node = || NodeSettings { zones: vec![ZoneSettings::default()] };
+    /// let memory_bytes = 32 << 20;
+    /// let nodes = vec![node(), node()];
+    /// let cache = Cache::new(Settings { memory_bytes, nodes, ..Settings::default() })?;
+    /// let store = cache.attach(std::sync::Arc::new(MemoryStore::new()))?;
+    /// let file = cache.open(&store, ObjectId(1), 0)?.bound_to_node(1);
+    /// file.write_at(b"here", 0).await?;
+    /// let zones = cache.statistics().zones;
+    /// assert_eq!((zones[0].inactive_file, zones[1].inactive_file), (0, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Panics
+    /// If the cache has no such node.
+    #[must_use]
+    pub fn bound_to_node(&self, node: usize) -> File {
+        let home = Home {
+            node,
+            is_bound: true,
+        };
+        self.at_home(home)
+    }
+
+    fn at_home(&self, home: Home) -> File {
         let nodes = self.handle.engine.memory.nodes.len();
-        assert!(node < nodes, "the cache has {nodes} nodes");
+        assert!(home.node < nodes, "the cache has {nodes} nodes");
         File {
-            handle: Arc::new(self.handle.beside(node)),
+            handle: Arc::new(self.handle.beside(home)),
         }
     }
 

@@ -3,6 +3,7 @@
 
 use crate::caller::{CallerKey, CallerKind};
 use crate::engine::Engine;
+use crate::memory::Home;
 use crate::state::backing::Backing;
 use crate::state::dirtier::Dirtier;
 use crate::state::errseq::Cursor;
@@ -22,7 +23,7 @@ pub(crate) struct Handle {
     pub(crate) dirtier: Dirtier,
     /// Whose it is.
     pub(crate) caller: CallerKey,
-    pub(crate) node: usize,
+    pub(crate) home: Home,
     /// Only reading is allowed.
     pub(crate) is_read_only: bool,
     /// Flags of a page whose content must not be changed now.
@@ -35,7 +36,7 @@ impl Handle {
     pub(crate) fn new(
         engine: Arc<Engine>,
         object: Arc<ObjectState>,
-        node: usize,
+        home: Home,
         is_read_only: bool,
         caller: CallerKey,
     ) -> Handle {
@@ -52,27 +53,27 @@ impl Handle {
             cursor: Mutex::new(object.errors.sample()),
             is_read_only,
             backing,
-            node,
+            home,
             engine,
             object,
         }
     }
 
-    /// Another handle on the same object, for node `node`. It belongs to the same caller. If the
-    /// program did not name one, it is a caller of its own.
-    pub(crate) fn beside(&self, node: usize) -> Handle {
+    /// Another handle on the same object, whose frames come from `home`. It belongs to the same
+    /// caller. If the program did not name one, it is a caller of its own.
+    pub(crate) fn beside(&self, home: Home) -> Handle {
         let caller = match self.caller.kind() {
             CallerKind::Handle => self.engine.ledger.next_handle(),
             _ => self.caller,
         };
-        self.beside_for(node, caller)
+        self.beside_for(home, caller)
     }
 
     /// The same for `caller`.
-    pub(crate) fn beside_for(&self, node: usize, caller: CallerKey) -> Handle {
+    pub(crate) fn beside_for(&self, home: Home, caller: CallerKey) -> Handle {
         self.object.handles.fetch_add(1, Ordering::AcqRel);
         let (engine, object) = (self.engine.clone(), self.object.clone());
-        Handle::new(engine, object, node, self.is_read_only, caller)
+        Handle::new(engine, object, home, self.is_read_only, caller)
     }
 }
 

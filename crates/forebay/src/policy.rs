@@ -6,9 +6,10 @@ mod past;
 mod presets;
 
 pub use choices::{
-    ActiveReferences, ClosedFiles, DirtyThrottle, Eviction, FlushChunk, InactiveShare,
-    KswapdBalance, KswapdSleep, Readahead, ReclaimThrottle, ReclaimWriteback, Refaults,
-    ScanBalance, ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
+    ActiveReferences, ClosedFiles, DirtyThrottle, Dirtyable, Estimate, Eviction, FlushChunk,
+    InactiveShare, KswapdBalance, KswapdSleep, Readahead, ReclaimThrottle, ReclaimWriteback,
+    Refaults, ScanBalance, ShrinkDemand, StoreShares, WatermarkSpacing, WriteDepth,
+    ZoneDirtyLimits,
 };
 pub use file_system::{CongestionSignal, PastFileSystem, ReclaimWrites};
 pub(crate) use past::{Past, PastKswapd};
@@ -114,6 +115,12 @@ policy! {
     flush_chunk: FlushChunk,
     /// Writes of the flusher that are under way at a store.
     write_depth: WriteDepth,
+    /// How a store's rate becomes known.
+    estimate: Estimate,
+    /// How the completed writes that make a store's share are aged.
+    store_shares: StoreShares,
+    /// Of which memory a part may be dirty.
+    dirtyable: Dirtyable,
     /// Dirty limits of zones.
     zone_dirty_limits: ZoneDirtyLimits,
     /// When kswapd sleeps.

@@ -92,6 +92,7 @@ async fn press(rt: Rt, run: Run) -> Bench {
     let past = PastFileSystem {
         reclaim_writes: run.reclaim_writes,
         congestion: Some(Arc::new(move || run.congested)),
+        ..PastFileSystem::default()
     };
     let attached = bench
         .cache

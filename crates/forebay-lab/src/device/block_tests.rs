@@ -1,5 +1,5 @@
 use super::super::testing::{Bench, is_near};
-use super::super::{DeviceSettings, FULL_PACE, RatedSettings, TransferKind};
+use super::super::{DeviceSettings, FULL_PACE, QueueSettings, RatedSettings, TransferKind};
 use forebay_base::sync::lock;
 use forebay_base::{Instant, Prng, Span};
 use forebay_store::Rate;
@@ -74,6 +74,35 @@ fn a_burst_passes_at_once_after_an_idle_time() {
         .filter(|(_, at)| *at == at_once)
         .count();
     assert_eq!(early, 4);
+}
+
+#[test]
+fn a_rated_drive_with_a_depth_lets_reads_pass_the_writes_that_wait() {
+    let read_ends_after = |depth| {
+        let bench = Bench::of(&DeviceSettings::Rated(RatedSettings {
+            bytes_per_s: 1 << 20,
+            depth,
+            queue: QueueSettings {
+                batch: 1,
+                ..RatedSettings::default().queue
+            },
+            ..RatedSettings::default()
+        }));
+        for index in 0..10 {
+            bench.submit(TransferKind::Write, index * MIB, MIB);
+        }
+        bench.machine.run_for(Span::from_millis(500));
+        bench.submit(TransferKind::Read, 100 * MIB, MIB);
+        bench.finish();
+        let ends = lock(&bench.ends);
+        ends.iter()
+            .find(|(start, _)| *start == 100 * MIB)
+            .map(|(_, at)| *at)
+    };
+    let at = |seconds| Some(Instant::ZERO + Span::from_secs(seconds));
+    assert_eq!(read_ends_after(None), at(11), "the drive has them all");
+    assert_eq!(read_ends_after(Some(1)), at(2), "one write is passing");
+    assert_eq!(read_ends_after(Some(4)), at(5), "four are");
 }
 
 #[test]

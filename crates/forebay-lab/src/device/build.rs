@@ -31,7 +31,8 @@ pub fn build(
         DeviceSettings::Stick(stick) => (Box::new(Stick::new(stick.clone())), stick.capacity_bytes),
         DeviceSettings::Solid(solid) => (Box::new(Solid::new(solid.clone())), solid.capacity_bytes),
         DeviceSettings::Rated(rated) => {
-            let drive = Rated::new(rated.rate(), queue.requests as usize);
+            let depth = rated.depth.unwrap_or(queue.requests);
+            let drive = Rated::new(rated.rate(), depth as usize);
             (Box::new(drive), rated.capacity_bytes)
         }
         DeviceSettings::Stripe(stripe) => return build_stripe(rt, name, stripe),

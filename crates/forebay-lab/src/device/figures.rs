@@ -24,6 +24,13 @@ pub(crate) fn positive_count<'de, D: Deserializer<'de>>(from: D) -> Result<u32, 
     })
 }
 
+/// A count of at least 1, where there may be none.
+pub(crate) fn some_positive_count<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<u32>, D::Error> {
+    positive_count(from).map(Some)
+}
+
 /// A size of at least one byte.
 pub(crate) fn positive_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let size = from.deserialize_any(SizeVisitor)?;

@@ -14,7 +14,9 @@
 
 use super::drive::span_of;
 use super::elevator::ElevatorSettings;
-use super::figures::{positive, positive_count, positive_size, slope, whole_size};
+use super::figures::{
+    positive, positive_count, positive_size, slope, some_positive_count, whole_size,
+};
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_store::Rate;
 use serde::Deserialize;
@@ -215,6 +217,11 @@ pub struct RatedSettings {
     /// Bytes that pass at once after the device was idle for as long as they take.
     #[serde(deserialize_with = "whole_size")]
     pub burst_bytes: u64,
+    /// Requests that the drive takes at a time. The others wait in its queue, where reads go before
+    /// writes, batch by batch. Without a depth it takes all: a read waits behind every write that
+    /// came before it.
+    #[serde(deserialize_with = "some_positive_count")]
+    pub depth: Option<u32>,
     /// How requests wait.
     pub queue: QueueSettings,
 }
@@ -226,6 +233,7 @@ impl Default for RatedSettings {
             bytes_per_s: Rate::UNLIMITED.bytes_per_s,
             operations_per_s: Rate::UNLIMITED.operations_per_s,
             burst_bytes: 0,
+            depth: None,
             queue: QueueSettings {
                 largest_bytes: 1 << 20,
                 sorts: false,

@@ -52,6 +52,16 @@ fn an_impossible_figure_is_refused_with_its_line_and_what_is_allowed() {
 }
 
 #[test]
+fn a_rated_drive_takes_at_least_one_request() {
+    for wrong in ["0", "-1", "4294967296", "\"4\""] {
+        let message = refused(&format!("[rated]\ndepth = {wrong}"));
+        assert!(message.contains("line 2"), "{wrong}: {message}");
+    }
+    let rated: DeviceSettings = toml::from_str("rated.depth = 31").expect("it is well formed");
+    assert_eq!(rated.check(), Ok(()));
+}
+
+#[test]
 fn an_unknown_field_or_kind_is_refused() {
     let message = refused("[disk]\ncolour = 3");
     assert!(

@@ -72,6 +72,14 @@ pub struct FileSystemSettings {
     /// How long changed inodes stay in memory.
     #[serde(deserialize_with = "positive")]
     pub metadata_delay_ms: u64,
+    /// Bytes that it writes when reclaim asks for the write of one page: that page and the dirty
+    /// ones right after it; 0 for that page alone.
+    #[serde(default, deserialize_with = "whole_size")]
+    pub reclaim_run_bytes: u64,
+    /// Bytes that it writes as one at most, so that the writeback of their pages ends together; 0
+    /// if each request ends for itself.
+    #[serde(default, deserialize_with = "whole_size")]
+    pub joined_write_bytes: u64,
     /// What it answers when reclaim asks for the write of one page.
     pub reclaim_writes: ReclaimAnswer,
 }

@@ -44,6 +44,9 @@ struct Column {
     copy_bytes_per_us: u64,
     throttle_check: u64,
     lru_lock: u64,
+    file_step: u64,
+    create: u64,
+    inode: u64,
 }
 
 const Y2011: Column = Column {
@@ -63,6 +66,9 @@ const Y2011: Column = Column {
     copy_bytes_per_us: 2_500,
     throttle_check: THROTTLE_CHECK_NS,
     lru_lock: LRU_LOCK_NS,
+    file_step: FILE_STEP_NS,
+    create: 0,
+    inode: 0,
 };
 
 const Y2017: Column = Column {
@@ -82,6 +88,9 @@ const Y2017: Column = Column {
     copy_bytes_per_us: 6_000,
     throttle_check: THROTTLE_CHECK_NS,
     lru_lock: LRU_LOCK_NS,
+    file_step: FILE_STEP_NS,
+    create: 0,
+    inode: 0,
 };
 
 const Y2021: Column = Column {
@@ -101,7 +110,13 @@ const Y2021: Column = Column {
     copy_bytes_per_us: 8_000,
     throttle_check: THROTTLE_CHECK_NS,
     lru_lock: LRU_LOCK_NS,
+    file_step: FILE_STEP_NS,
+    create: 0,
+    inode: 0,
 };
+
+/// How long the lock of a store's dirty files is held for a step over one.
+const FILE_STEP_NS: u64 = 6_000;
 
 /// Isolating a batch of 32 pages, and putting it back, each holds the lock of the lists.
 const LRU_LOCK_NS: u64 = 4_000 + 4_000;
@@ -154,6 +169,8 @@ struct Spelled {
     unmap_page_ns: Option<u64>,
     switch_ns: Option<u64>,
     copy_bytes_per_us: Option<u64>,
+    create_ns: Option<u64>,
+    inode_ns: Option<u64>,
 }
 
 impl Spelled {
@@ -191,6 +208,8 @@ impl Spelled {
                 self.copy_bytes_per_us,
                 &mut column.copy_bytes_per_us,
             ),
+            ("create_ns", self.create_ns, &mut column.create),
+            ("inode_ns", self.inode_ns, &mut column.inode),
         ];
         for (name, value, cost) in given {
             let Some(value) = value else { continue };
@@ -268,6 +287,9 @@ impl Costs {
             throttle_check_ns: of(column.throttle_check),
             lock_handover_ns: 0,
             lru_lock_ns: of(column.lru_lock),
+            file_step_ns: of(column.file_step),
+            create_ns: of(column.create),
+            inode_ns: of(column.inode),
         }
     }
 }

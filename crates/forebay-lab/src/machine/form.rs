@@ -69,6 +69,7 @@ pub(super) struct NodeText {
 pub(super) struct ZoneText {
     pub(super) name: String,
     pub(super) size: Size,
+    pub(super) taken: Option<Size>,
     pub(super) min_pages: Option<u64>,
     pub(super) low_pages: Option<u64>,
     pub(super) high_pages: Option<u64>,

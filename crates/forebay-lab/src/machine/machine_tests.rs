@@ -179,6 +179,38 @@ fn a_zone_is_measured_by_what_is_left_after_boot() {
 }
 
 #[test]
+fn a_zone_says_what_was_taken_of_it_at_boot() {
+    let two = |first: &str| {
+        let other = "[[nodes]]\nzones = [{ name = \"Normal\", size = \"64M\" }]\n";
+        small(&format!("size = \"64M\"\n{first}"), other)
+    };
+    let pages = |text: &str| {
+        let memory = Machine::parse(text).expect("good").memory;
+        (memory.managed_pages_of(0), memory.managed_pages_of(1))
+    };
+    assert_eq!(pages(&two("")), (8_192, 8_192));
+    // The share of the kernel is that of the others.
+    assert_eq!(pages(&two("taken = \"1M\"")), (16_128, 8_192));
+    assert_eq!(pages(&two("taken = 0")), (16_384, 8_192));
+    for (taken, left) in [
+        ("\"64M\"", "0 pages"),
+        ("\"1T\"", "0 pages"),
+        ("67_000_000", "27 pages"),
+    ] {
+        let reported = message_of(&two(&format!("taken = {taken}")));
+        assert!(
+            reported.starts_with("line 9: ") && reported.contains(left),
+            "{taken}: {reported}"
+        );
+    }
+    let divided = Machine::parse(&two("taken = \"16M\""))
+        .expect("good")
+        .scaled(4);
+    let memory = divided.expect("16 MiB").memory;
+    assert_eq!(memory.managed_pages_of(0), 3_072);
+}
+
+#[test]
 fn what_the_engine_would_refuse_is_refused_with_its_line() {
     let zone = "size = \"64M\"";
     let reported = message_of(&small(zone, "[[nodes]]\nzones = []\n"));

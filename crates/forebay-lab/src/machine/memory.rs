@@ -23,6 +23,8 @@ pub struct Zone {
     pub name: String,
     /// Its size as booted.
     pub bytes: u64,
+    /// What the kernel took of it at boot, unless that is its part of the machine's share.
+    pub taken_bytes: Option<u64>,
     /// Its watermarks, unless they follow from the sizes.
     pub marks: Option<Watermarks>,
 }
@@ -39,7 +41,8 @@ pub struct Node {
 pub struct Memory {
     /// Its nodes.
     pub nodes: Vec<Node>,
-    /// Taken by the kernel at boot, percent of all, none of it from `DMA`.
+    /// Taken by the kernel at boot, percent of all, none of it from `DMA`, nor from zones that say
+    /// themselves what was taken.
     pub kernel_share_percent: u64,
     /// Whether marks lie at least a thousandth of the zone apart (4.6 and later).
     pub marks_scale: bool,
@@ -82,6 +85,7 @@ impl Memory {
         for zone in self.nodes.iter_mut().flat_map(|node| &mut node.zones) {
             if zone.name != DMA {
                 zone.bytes /= divisor;
+                zone.taken_bytes = zone.taken_bytes.map(|taken| taken / divisor);
             }
         }
     }
@@ -91,14 +95,19 @@ impl Memory {
     pub(crate) fn scale_by(&mut self, percent: u64) {
         for zone in self.nodes.iter_mut().flat_map(|node| &mut node.zones) {
             if zone.name != DMA {
-                let bytes = u128::from(zone.bytes) * u128::from(percent) / 100;
-                zone.bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+                let part = |bytes: u64| u128::from(bytes) * u128::from(percent) / 100;
+                let part = |bytes| u64::try_from(part(bytes)).unwrap_or(u64::MAX);
+                zone.bytes = part(zone.bytes);
+                zone.taken_bytes = zone.taken_bytes.map(part);
             }
         }
     }
 
     /// Pages of `zone` that are left after boot.
     fn managed_pages(&self, zone: &Zone) -> u64 {
+        if let Some(taken_bytes) = zone.taken_bytes {
+            return pages_for(zone.bytes.saturating_sub(taken_bytes));
+        }
         if zone.name == DMA {
             return pages_for(zone.bytes);
         }
@@ -111,6 +120,12 @@ impl Memory {
         let others = (self.bytes() - dma).max(1);
         let taken = u128::from(share) * u128::from(zone.bytes) / u128::from(others);
         pages_for(zone.bytes.saturating_sub(taken as u64))
+    }
+
+    /// Pages of the zones of node `number` that are left after boot.
+    pub(crate) fn managed_pages_of(&self, number: usize) -> u64 {
+        let zones = self.nodes[number].zones.iter();
+        zones.map(|zone| self.managed_pages(zone)).sum()
     }
 
     /// Pages of all zones that are left after boot.
@@ -128,7 +143,8 @@ impl Memory {
                      {SMALLEST_ZONE_PAGES} pages are allowed",
                     zone.bytes
                 );
-                ("size", problem)
+                let is_said = zone.taken_bytes.is_some();
+                (if is_said { "taken" } else { "size" }, problem)
             } else {
                 let high = zone.marks.map(|marks| marks.high);
                 let high = high.filter(|high| *high >= pages)?;

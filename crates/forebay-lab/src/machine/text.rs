@@ -364,6 +364,7 @@ fn check_zone(zone: &Spanned<ZoneText>, checker: &Checker<'_>) -> Result<Zone, M
     Ok(Zone {
         name: zone.name.clone(),
         bytes,
+        taken_bytes: zone.taken.map(|size| size.0),
         marks,
     })
 }

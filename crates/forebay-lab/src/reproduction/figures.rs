@@ -233,10 +233,10 @@ fn per_zone_dirty(row: &PublishedRow) -> Option<FoundAt> {
 fn dirty_throttling(row: &PublishedRow) -> Option<FoundAt> {
     use Position::{After, LargeChunk};
     let (cell, metric, position) = match row.id.as_str() {
-        "IO-005" => ("metadata/raid0-12", "cpu_percent", After),
-        "IO-009" => ("metadata/raid0-12", "files_per_second_mean", After),
-        "IO-010" => ("metadata/raid0-12", "write_ios", After),
-        "IO-011" => ("metadata/raid0-12", "elapsed", After),
+        "IO-005" => ("metadata/vm8-4g", "cpu_percent", After),
+        "IO-009" => ("metadata/vm8-4g", "files_per_second_mean", After),
+        "IO-010" => ("metadata/vm8-4g", "write_ios", After),
+        "IO-011" => ("metadata/vm8-4g", "elapsed", After),
         "IO-012" => ("dd=100/hdd1-desktop", "cpu_system_share", After),
         "IO-013" => ("dd=100/hdd1-desktop", "write_throughput", After),
         "IO-015" => ("dd=50/hdd1-3g", "seek_count", LargeChunk),

@@ -33,6 +33,8 @@ const WITH_CHUNK: &[Position] = &[Position::Before, Position::After, Position::L
 /// long before.
 const SHORT_WRITERS: &[(&str, &str)] = &[("seconds", "200"), ("settle_seconds", "60")];
 
+const FROM_BOOT: &[(&str, &str)] = &[("seconds", "200")];
+
 /// Twelve disks write as many pages in a tenth of the time as one in all of it.
 const SHORT_ARRAY: &[(&str, &str)] = &[("seconds", "60"), ("settle_seconds", "20")];
 
@@ -46,13 +48,14 @@ const BOOTS: [(&str, &str); 3] = [
 /// Variants of the 2011 tables: label, processors, fs_mark processes.
 const VARIANTS: [(&str, u32, u32); 4] = [("1P", 1, 1), ("", 4, 4), ("-4X", 4, 16), ("-16X", 4, 64)];
 
-/// The form of fs_mark that is about metadata: processes that make small files.
+/// The form of fs_mark that is about metadata: processes that make small files, each in a directory
+/// of its own.
 const METADATA: &[(&str, &str)] = &[
-    ("processes", "12"),
+    ("processes", "8"),
     ("files", "120000"),
     ("file_bytes", "1"),
-    ("subdirectories", "1000"),
-    ("files_per_subdirectory", "10"),
+    ("subdirectories", "1"),
+    ("files_per_subdirectory", "120000"),
     ("iterations", "6"),
 ];
 
@@ -140,6 +143,13 @@ impl Cell {
         self
     }
 
+    /// Many writers that are measured from the first moment on, as their authors did: what a store
+    /// has not learned yet counts.
+    fn from_boot(mut self) -> Cell {
+        self.knobs.push(("settle_seconds", "0".into()));
+        self.shorter(FROM_BOOT)
+    }
+
     /// The knobs of a run that is `whole`, or those of the shorter one.
     pub fn knobs_of(&self, whole: bool) -> Vec<(&'static str, String)> {
         let mut knobs = self.knobs.clone();
@@ -213,6 +223,13 @@ fn per_zone_dirty() -> Vec<Cell> {
     };
     vec![
         copy("copy/fuse-ntfs", &[]),
+        cell(
+            change,
+            "trace/fuse-ntfs",
+            ("ntfs-copy", "laptop-4g-3zones"),
+            &[("anonymous", "4K"), ("use_seconds", "3600")],
+            PAIR,
+        ),
         control("xfs"),
         control("ext4"),
         control("btrfs"),
@@ -248,8 +265,8 @@ fn dirty_throttling() -> Vec<Cell> {
     };
     let mut cells = vec![
         many("1", "hdd1-desktop", PAIR),
-        many("10", "hdd1-desktop", PAIR),
-        many("100", "hdd1-desktop", PAIR),
+        many("10", "hdd1-desktop", PAIR).from_boot(),
+        many("100", "hdd1-desktop", PAIR).from_boot(),
         many("1000", "hdd1-desktop", PAIR),
         many("50", "hdd1-3g", WITH_CHUNK),
         cell(
@@ -264,8 +281,8 @@ fn dirty_throttling() -> Vec<Cell> {
         many("1000", "raid0-12", WITH_CHUNK).shorter(SHORT_ARRAY),
         cell(
             change,
-            "metadata/raid0-12",
-            ("fs-mark", "raid0-12"),
+            "metadata/vm8-4g",
+            ("fs-mark", "vm8-4g"),
             METADATA,
             PAIR,
         ),

@@ -207,8 +207,8 @@ const C: &[Question] = &[
     ask("C1.1", "copy/fuse-ntfs", &["nr_vmscan_write"]).if_before("nr_vmscan_write", 1.0),
     ask("C1.2", "copy/fuse-ntfs", &["nr_vmscan_write"]),
     ask("C2.1", "copy/fuse-ntfs", &["elapsed"]).if_before("nr_vmscan_write", 1.0),
-    ask("C3.1", "copy/fuse-ntfs", &["dirty_of_inactive@Normal"]),
-    ask("C3.2", "copy/fuse-ntfs", &["dirty_of_file"]),
+    ask("C3.1", "trace/fuse-ntfs", &["dirty_of_inactive@Normal"]),
+    ask("C3.2", "trace/fuse-ntfs", &["dirty_of_file"]),
     ask("C4.1", "copy/fuse-ntfs", &["zone_dirty_share_p99"])
         .if_before("zone_dirty_share_p99", 0.24),
     ask("C5.1", "fsmark/box-2g-2zones", &["nr_vmscan_write"]).if_before("nr_vmscan_write", 1.0),
@@ -263,7 +263,7 @@ const D: &[Question] = &[
 /// Writers are slowed from the middle between 10 and 20% of what may be dirty: below it the change
 /// of how they are slowed has nothing to change.
 const fn metadata(test: &'static str, metrics: &'static [&'static str]) -> Question {
-    ask(test, "metadata/raid0-12", metrics).if_before("dirty_highest_point", 15.0)
+    ask(test, "metadata/vm8-4g", metrics).if_before("dirty_highest_point", 15.0)
 }
 
 const E: &[Question] = &[

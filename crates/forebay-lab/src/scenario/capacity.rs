@@ -1,7 +1,7 @@
 //! Whether a machine has room for a scenario: for its files where they lie, and for its memory.
 
 use super::Scenario;
-use super::script::{Action, FilePlace, Group, SharedFile};
+use super::script::{Action, FilePlace, Group, Hog, SharedFile};
 use crate::machine::{Machine, Storage};
 use crate::world::WorldError;
 use forebay_base::PAGE_BYTES;
@@ -101,11 +101,15 @@ impl Group {
     fn expect_memory(&self, machine: &Machine) -> Result<(), String> {
         let (length_bytes, room_bytes, of) = match &self.action {
             Action::Access(_) => return Ok(()),
+            Action::Pin { length_bytes, .. } if self.is_bound => {
+                let pages = machine.memory.managed_pages_of(self.node);
+                (*length_bytes, byte_of(pages), "memory of its node")
+            }
             Action::Pin { length_bytes, .. } => {
                 let pages = machine.memory.all_managed_pages();
                 (*length_bytes, byte_of(pages), "memory")
             }
-            Action::Hog { length_bytes } | Action::Map { length_bytes, .. } => {
+            Action::Hog(Hog { length_bytes, .. }) | Action::Map { length_bytes, .. } => {
                 let swap_bytes = machine.storage.swap.map_or(0, |swap| swap.bytes);
                 (*length_bytes, swap_bytes, "swap")
             }
@@ -141,7 +145,7 @@ impl Group {
                 (false, false) => "reads",
                 (false, true) => "reads_randomly",
             },
-            Action::Hog { .. } => "hogs",
+            Action::Hog(_) => "hogs",
             Action::Pin { .. } => "pins",
             Action::Map { .. } => "maps",
         }

@@ -3,7 +3,7 @@
 use super::capacity::{self, Unfit};
 use super::error::{ScenarioError, Source};
 use super::places::span_of;
-use super::script::{Access, AccessRate, Action, FilePlace, Group, SharedFile};
+use super::script::{Access, AccessRate, Action, FilePlace, Group, Hog, SharedFile};
 use super::text::{AccessText, FileText, MachineChoice, MemoryText, ProcessText, ScenarioText};
 use super::{Scenario, known};
 use crate::expect::Names;
@@ -24,6 +24,10 @@ const MOST_ROWS: f64 = 100_000.0;
 /// The bytes of one call if the text does not say.
 const SEQUENTIAL_BLOCK: u64 = 64 << 10;
 const RANDOM_BLOCK: u64 = 4 << 10;
+
+/// The rest of a hog that has touched all its memory, and the longest: an hour.
+const HOG_REST_MS: u64 = 10;
+const MOST_REST_MS: u64 = 3_600_000;
 
 pub(super) type Checked<T> = Result<T, ScenarioError>;
 
@@ -289,6 +293,10 @@ impl Checker<'_> {
             let problem = format!("node is {}; 0 to {most} are allowed", process.node);
             return Err(refuse("node", problem));
         }
+        if process.bound && self.machine.memory.managed_pages_of(process.node) == 0 {
+            let problem = format!("bound to node {}, which has no memory", process.node);
+            return Err(refuse("bound", problem));
+        }
         let begin = self.time(start, "start_s", process.start_s)?;
         let stop = process.stop_s.map(|stop| self.time(start, "stop_s", stop));
         let stop = stop.transpose()?;
@@ -301,6 +309,7 @@ impl Checker<'_> {
             start: begin,
             stop,
             node: process.node,
+            is_bound: process.bound,
             action: self.action(start, process)?,
         })
     }
@@ -460,13 +469,19 @@ impl Checker<'_> {
         if text.every_ms != 0 && name != "maps" {
             return Err(refuse(name, "every_ms is for one that maps".into()));
         }
+        if (text.rest_ms.is_some() || text.rate.is_some()) && name != "hogs" {
+            return Err(refuse(
+                name,
+                "rest_ms and rate are for one that hogs".into(),
+            ));
+        }
         let length_bytes = text.size.0;
         if length_bytes < RANDOM_BLOCK {
             let problem = format!("size is {length_bytes} bytes; at least 4K are allowed");
             return Err(refuse(name, problem));
         }
         Ok(match name {
-            "hogs" => Action::Hog { length_bytes },
+            "hogs" => Action::Hog(hog(text).map_err(|problem| refuse(name, problem))?),
             "pins" => Action::Pin {
                 length_bytes,
                 place: self.pinned(start, process, length_bytes)?,
@@ -477,4 +492,26 @@ impl Checker<'_> {
             },
         })
     }
+}
+
+/// How a hog keeps its memory in use.
+fn hog(text: MemoryText) -> Result<Hog, String> {
+    let rest_ms = text.rest_ms.unwrap_or(HOG_REST_MS);
+    if !(1..=MOST_REST_MS).contains(&rest_ms) {
+        return Err(format!(
+            "rest_ms is {rest_ms}; 1 to {MOST_REST_MS} are allowed"
+        ));
+    }
+    let rate = text.rate.map(|rate| AccessRate {
+        bytes_per_s: rate.0,
+        loses_late_turns: false,
+    });
+    if rate.is_some_and(|rate| rate.bytes_per_s == 0) {
+        return Err("rate is 0; at least 1 byte a second is allowed".into());
+    }
+    Ok(Hog {
+        length_bytes: text.size.0,
+        rate,
+        rest: Span::from_millis(rest_ms),
+    })
 }

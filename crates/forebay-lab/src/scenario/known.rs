@@ -156,6 +156,6 @@ pub(super) fn latency_of(action: &Action) -> Option<&'static str> {
         Action::Access(access) if access.writes => Some("write_latency"),
         Action::Access(_) => Some("read_latency"),
         Action::Map { .. } => Some("map_latency"),
-        Action::Hog { .. } | Action::Pin { .. } => None,
+        Action::Hog(_) | Action::Pin { .. } => None,
     }
 }

@@ -184,8 +184,10 @@ impl Stage {
                 Some(FilePlace::Shared(file)) => Some(&self.files[*file]),
                 _ => None,
             };
+            let is_bound = group.is_bound;
             let body = |process: Process| {
                 let process = process.called(&name);
+                let process = if is_bound { process.bound() } else { process };
                 let file = shared.map(|file| file.for_process(&process));
                 let actor = Actor {
                     process,

@@ -334,7 +334,9 @@ fn pauses_are_told_apart_by_process_and_by_store() {
                [[machine.file_systems]]\nname = \"slow\"\ndevice = \"other\"\nkind = \"xfs\"\n\
                [[processes]]\nname = \"quick\"\nwrites = {}\n\
                [[processes]]\nname = \"late\"\ncount = 2\nfile_system = \"slow\"\nwrites = {}\n";
-    let head = "length_s = 40\nwarm_up_s = 20\npolicy = \"linux-5.16\"";
+    // A store of 5 MB/s that is taken for 100 is known only after a minute.
+    let head = "length_s = 40\nwarm_up_s = 20\npolicy = \"linux-5.16\"\n\
+                set = { estimate = \"early\" }";
     let outcome = played(head, two);
     let count = |name: &str| outcome.distributions[name].count;
     assert_eq!(count("pause@quick"), count("store_pause@data"));
@@ -394,5 +396,102 @@ fn latencies_begin_to_count_later_than_counters() {
     assert!(
         calls.abs_diff(8 * 256) < 5 && fewer.abs_diff(4 * 256) < 5,
         "{calls}, {fewer}"
+    );
+}
+
+#[test]
+fn a_process_that_is_bound_takes_nothing_of_another_node() {
+    let nodes = "[[machine.nodes]]\n\n[[machine.nodes.zones]]\nname = \"Normal\"\nsize = \"64M\"\n";
+    let least_free = |bound: bool| {
+        let machine = MACHINE.replacen(nodes, &format!("{nodes}{nodes}"), 1);
+        let reader = format!(
+            "[[processes]]\nname = \"reader\"\nnode = 1\nbound = {bound}\n\
+             reads = {{ size = \"512M\" }}\n"
+        );
+        let text = format!("name = \"test\"\nlength_s = 20\n{machine}\n{reader}");
+        let outcome = run(&Plan::of_scenario(Scenario::parse(&text).unwrap())).unwrap();
+        let least = |name: &str| {
+            let values = &outcome.series.column(name).unwrap().values;
+            values.iter().copied().fold(f64::MAX, f64::min)
+        };
+        (least("free@Normal"), least("free@1.Normal"))
+    };
+    let (other, own) = least_free(true);
+    assert!(other > 15_000.0 && own < 2_000.0, "{other}, {own}");
+    let (other, own) = least_free(false);
+    assert!(other < 2_000.0 && own < 2_000.0, "{other}, {own}");
+}
+
+#[test]
+fn a_hog_touches_its_memory_as_often_as_its_text_says() {
+    let hog = |more: &str| {
+        let swap = "[machine.swap]\ndevice = \"disk\"\nsize = \"64M\"\n";
+        let hogs = format!("hogs = {{ size = \"8M\"{more} }}\n");
+        let rest = format!("{swap}[[processes]]\nname = \"hog\"\n{hogs}");
+        let outcome = played("length_s = 20\nwarm_up_s = 4", &rest);
+        outcome.figure("bytes_per_s@hog").unwrap() / f64::from(1 << 20)
+    };
+    let usual = hog("");
+    assert!(usual > 400.0, "{usual} MiB/s, 8 in less than 20 ms");
+    let rested = hog(", rest_ms = 2_000");
+    assert!((3.5..4.1).contains(&rested), "{rested} MiB/s");
+    let paced = hog(", rate = \"2M\"");
+    assert!((1.9..2.1).contains(&paced), "{paced} MiB/s");
+}
+
+/// One writer on a disk of 30 MB/s, with a look every 200 ms.
+fn one_writer(policy: &str, length_s: u32) -> Outcome {
+    let machine = MACHINE
+        .replace("64M", "512M")
+        .replace("20_000_000", "30_000_000");
+    let head = format!("length_s = {length_s}\nsample_ms = 100\npolicy = \"{policy}\"");
+    let text = format!("name = \"test\"\n{head}\n{machine}\n{BULK}");
+    run(&Plan::of_scenario(Scenario::parse(&text).unwrap())).unwrap()
+}
+
+#[test]
+fn a_kernel_learns_the_rate_of_a_store_and_forebay_knows_it_early() {
+    // From when on the estimate is within a twentieth of the rate.
+    let settles_s = |policy: &str| {
+        let outcome = one_writer(policy, 80);
+        let estimate = &outcome
+            .series
+            .column("write_bandwidth@data")
+            .unwrap()
+            .values;
+        let is_off = |rate: &f64| (rate - 30e6).abs() > 1.5e6;
+        let last = estimate.iter().rposition(is_off);
+        last.map_or(0.0, |last| outcome.series.at_s[last])
+    };
+    for policy in ["linux-3.2", "linux-4.11", "linux-5.16", "linux-6.16"] {
+        let at_s = settles_s(policy);
+        assert!((15.0..=40.0).contains(&at_s), "{policy}: {at_s} s");
+    }
+    let at_s = settles_s("forebay");
+    assert!(at_s < 6.0, "{at_s} s");
+}
+
+#[test]
+fn pages_of_one_turn_end_their_writeback_together_since_5_15() {
+    let outcome = |policy| one_writer(policy, 60);
+    let level = |outcome: &Outcome| {
+        let values = outcome.series.column("writeback").unwrap().values.clone();
+        values[300..].to_vec()
+    };
+    let longest_step = |values: &[f64]| {
+        let steps = values.windows(2).map(|pair| pair[0] - pair[1]);
+        steps.fold(0.0, f64::max)
+    };
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let (new, today) = (level(&outcome("linux-5.16")), level(&outcome("forebay")));
+    // Of 732 pages in each look some 3 requests of 256 end; the others end as turns of half a
+    // second.
+    assert!(longest_step(&new) > 2_000.0, "{}", longest_step(&new));
+    assert!(longest_step(&today) < 1_000.0, "{}", longest_step(&today));
+    assert!(
+        mean(&new) > 4.0 * mean(&today),
+        "{}, {}",
+        mean(&new),
+        mean(&today)
     );
 }

@@ -2,7 +2,7 @@
 
 use super::known::latency_of;
 use super::progress::Progress;
-use super::script::{Access, AccessRate, Action, FilePlace};
+use super::script::{Access, AccessRate, Action, FilePlace, Hog};
 use crate::world::{Process, World, WorldError, WorldFile};
 use forebay_base::units::pages_for;
 use forebay_base::{Instant, PAGE_BYTES, Span};
@@ -16,9 +16,6 @@ const HOG_PAGES: u64 = 256;
 
 /// A process that goes on after a call that failed does so after this time.
 const REST_AFTER_FAILURE: Span = Span::from_millis(100);
-
-/// A hog that has all its memory touches it again after this time.
-const HOG_REST: Span = Span::from_millis(10);
 
 /// One process of a group.
 pub(super) struct Actor {
@@ -58,7 +55,7 @@ impl Actor {
         let latency = latency_of(&action).unwrap_or_default();
         match action {
             Action::Access(access) => self.access(&access, shared, latency).await,
-            Action::Hog { length_bytes } => self.hog(length_bytes).await,
+            Action::Hog(hog) => self.hog(hog).await,
             Action::Pin {
                 length_bytes,
                 place,
@@ -140,7 +137,7 @@ impl Actor {
         let mut file = self.file_at(&access.place, shared, is_old).await?;
         let length_bytes = own_length.or((!file.handle().is_empty()).then(|| file.handle().len()));
         let mut steps = Steps::new(self, access, length_bytes);
-        let mut pace = Pace::new(self.process.now(), access);
+        let mut pace = Pace::new(self.process.now(), access.rate);
         let mut unsynced_bytes = 0;
         loop {
             let lost = pace.wait(&self.process, access.block_bytes).await;
@@ -183,18 +180,21 @@ impl Actor {
     }
 
     /// Touches all of its memory, again and again.
-    async fn hog(&self, length_bytes: u64) -> Result<(), WorldError> {
-        let mut memory = self.process.map_anonymous(length_bytes).await?;
+    async fn hog(&self, hog: Hog) -> Result<(), WorldError> {
+        let mut memory = self.process.map_anonymous(hog.length_bytes).await?;
+        let mut pace = Pace::new(self.process.now(), hog.rate);
         loop {
             let mut page = 0;
             while page < memory.pages() {
+                let bytes = HOG_PAGES * PAGE_BYTES as u64;
+                pace.wait(&self.process, bytes.min(hog.length_bytes)).await;
                 memory.touch(page, HOG_PAGES).await?;
                 let touched = HOG_PAGES.min(memory.pages() - page);
                 self.progress
                     .moved(self.group, self.number, touched * PAGE_BYTES as u64);
                 page += touched;
             }
-            self.process.sleep(HOG_REST).await;
+            self.process.sleep(hog.rest).await;
         }
     }
 
@@ -272,11 +272,8 @@ struct Pace {
 }
 
 impl Pace {
-    fn new(now: Instant, access: &Access) -> Pace {
-        Pace {
-            due: now,
-            rate: access.rate,
-        }
+    fn new(now: Instant, rate: Option<AccessRate>) -> Pace {
+        Pace { due: now, rate }
     }
 
     /// Waits until the next `bytes` are due. Returns how many turns came too late and are left out:

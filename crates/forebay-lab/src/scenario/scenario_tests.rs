@@ -163,6 +163,54 @@ fn only_turns_that_have_times_can_be_late() {
 }
 
 #[test]
+fn rests_and_rates_of_hogs_are_checked() {
+    let text = |process: &str| {
+        format!(
+            "name = \"t\"\nsummary = \"t\"\nmachine = \"amd4-512m\"\nlength_s = 5\n\
+             [[processes]]\nname = \"one\"\n{process}\n"
+        )
+    };
+    let good = "hogs = { size = \"1M\", rate = 65536, rest_ms = 2_000 }";
+    assert!(Scenario::parse(&text(good)).is_ok());
+    for (wrong, allowed) in [
+        ("hogs = { size = \"1M\", rest_ms = 0 }", "1 to 3600000"),
+        (
+            "hogs = { size = \"1M\", rest_ms = 3_600_001 }",
+            "1 to 3600000",
+        ),
+        ("hogs = { size = \"1M\", rate = 0 }", "at least 1 byte"),
+        ("maps = { size = \"1M\", rest_ms = 5 }", "one that hogs"),
+        ("pins = { size = \"1M\", rate = 5 }", "one that hogs"),
+        ("hogs = { size = \"1M\", rest = 5 }", "rest_ms"),
+    ] {
+        let error = Scenario::parse(&text(wrong)).expect_err(wrong);
+        assert_eq!(error.place.line, 7, "{error}");
+        assert!(error.problem.contains(allowed), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn a_process_is_bound_to_a_node_that_has_memory_for_it() {
+    let good = std::fs::read_to_string(shipped().last().unwrap()).unwrap();
+    let process = |rest: &str| format!("{good}\n[[processes]]\nname = \"own\"\n{rest}\n");
+    assert!(Scenario::parse(&process("node = 1\nbound = true\nwrites = {}")).is_ok());
+    let pins = |size: &str| format!("node = 1\npins = {{ size = \"{size}\" }}");
+    assert!(Scenario::parse(&process(&pins("200M"))).is_ok());
+    let error = Scenario::parse(&process(&format!("bound = true\n{}", pins("2G"))));
+    let error = error.expect_err("the node is smaller");
+    assert!(error.problem.contains("memory of its node"), "{error}");
+    let empty = good.replacen(
+        "[[processes]]",
+        "[[machine.nodes]]\nzones = [{ name = \"Normal\", size = 0 }]\n\n[[processes]]",
+        1,
+    );
+    let text =
+        format!("{empty}\n[[processes]]\nname = \"own\"\nnode = 2\nbound = true\nwrites = {{}}\n");
+    let error = Scenario::parse(&text).expect_err("it has no memory");
+    assert!(error.problem.contains("has no memory"), "{error}");
+}
+
+#[test]
 fn two_things_of_one_name_are_refused() {
     let good = std::fs::read_to_string(shipped().last().unwrap()).unwrap();
     let twice = |head: &str, what: &str, table: &str| {

@@ -21,6 +21,8 @@ pub(super) struct Group {
     /// When they are killed, the end of the scenario at the latest.
     pub(super) stop: Option<Span>,
     pub(super) node: usize,
+    /// Whether its frames come from no other node.
+    pub(super) is_bound: bool,
     pub(super) action: Action,
 }
 
@@ -29,8 +31,8 @@ pub(super) struct Group {
 pub(super) enum Action {
     /// Writes or reads a file.
     Access(Access),
-    /// Keeps this much anonymous memory in use.
-    Hog { length_bytes: u64 },
+    /// Keeps anonymous memory in use.
+    Hog(Hog),
     /// Holds this many bytes of a file's pages.
     Pin { length_bytes: u64, place: FilePlace },
     /// Maps anonymous memory, touches it all, gives it up, and notes how long it took.
@@ -43,7 +45,7 @@ impl Action {
         match self {
             Action::Access(access) => Some(&access.place),
             Action::Pin { place, .. } => Some(place),
-            Action::Hog { .. } | Action::Map { .. } => None,
+            Action::Hog(_) | Action::Map { .. } => None,
         }
     }
 }
@@ -70,7 +72,17 @@ impl Access {
     }
 }
 
-/// How fast a file is used.
+/// How anonymous memory is kept in use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hog {
+    pub(super) length_bytes: u64,
+    /// As fast as it goes without one.
+    pub(super) rate: Option<AccessRate>,
+    /// Between two rounds.
+    pub(super) rest: Span,
+}
+
+/// How fast a file or memory is used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AccessRate {
     pub(super) bytes_per_s: u64,

@@ -95,6 +95,8 @@ pub(super) struct ProcessText {
     pub(super) writes_randomly: Option<AccessText>,
     pub(super) reads: Option<AccessText>,
     pub(super) reads_randomly: Option<AccessText>,
+    #[serde(default)]
+    pub(super) bound: bool,
     pub(super) hogs: Option<MemoryText>,
     pub(super) pins: Option<MemoryText>,
     pub(super) maps: Option<MemoryText>,
@@ -124,6 +126,10 @@ pub(super) struct MemoryText {
     pub(super) size: Size,
     #[serde(default)]
     pub(super) every_ms: u64,
+    /// Between two rounds of a hog.
+    pub(super) rest_ms: Option<u64>,
+    /// Bytes that a hog touches in a second.
+    pub(super) rate: Option<Size>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

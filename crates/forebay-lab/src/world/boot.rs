@@ -10,11 +10,12 @@ use crate::machine::{DeviceKind, FileSystemPlan, Machine};
 use crate::probe::Watcher;
 use crate::run::RunError;
 use forebay::policy::DirtyThrottle;
-use forebay::policy::{CongestionSignal, PastFileSystem, ReclaimWrites};
+use forebay::policy::{CongestionSignal, PastFileSystem};
 use forebay::settings::{BackingSettings, Elastic, PageMemory};
 use forebay::{Cache, Parts, Policy, Settings};
 use forebay_base::Span;
 use forebay_base::sync::Mutex;
+use forebay_base::units::pages_for;
 use forebay_rt::wait::Gate;
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{FaultStore, ObjectId, Store};
@@ -275,8 +276,8 @@ impl BootedDevice {
     }
 }
 
-/// The store of a file system, where its files come from, and what it answers reclaim.
-type Mounted = (Arc<dyn Store>, Arc<dyn Volume>, ReclaimWrites);
+/// The store of a file system, where its files come from, and what historic policies ask of it.
+type Mounted = (Arc<dyn Store>, Arc<dyn Volume>, PastFileSystem);
 
 /// Mounts a file system on all of a device except the last `swap_bytes`.
 fn mount(rt: &Rt, plan: &FileSystemPlan, device: &BootedDevice, swap_bytes: u64) -> Mounted {
@@ -284,7 +285,7 @@ fn mount(rt: &Rt, plan: &FileSystemPlan, device: &BootedDevice, swap_bytes: u64)
         BootedDevice::Local(device) => device.clone(),
         BootedDevice::Server(server) => {
             let volume = Arc::new(Plain::new(u64::MAX));
-            return (server.clone(), volume, ReclaimWrites::Always);
+            return (server.clone(), volume, PastFileSystem::default());
         }
         BootedDevice::Bucket(bucket) => {
             let volume = Arc::new(InBucket::new(bucket.clone()));
@@ -297,12 +298,17 @@ fn mount(rt: &Rt, plan: &FileSystemPlan, device: &BootedDevice, swap_bytes: u64)
         // The daemon of a user's file system writes to the block device itself.
         let volume = Arc::new(Plain::new(room_bytes));
         let store = Partition::new(device, 0, room_bytes);
-        return (Arc::new(store), volume, ReclaimWrites::Always);
+        return (Arc::new(store), volume, PastFileSystem::default());
     };
-    let answer = settings.reclaim_writes.into();
+    let past = PastFileSystem {
+        reclaim_writes: settings.reclaim_writes.into(),
+        reclaim_run_pages: pages_for(settings.reclaim_run_bytes) as u32,
+        whole_turn_pages: pages_for(settings.joined_write_bytes) as u32,
+        congestion: None,
+    };
     let file_system = filesystem::FileSystem::new(rt.clone(), device, 0..room_bytes, settings);
     let volume = Arc::new(LaidOut::new(&plan.name, file_system.clone()));
-    (Arc::new(file_system), volume, answer)
+    (Arc::new(file_system), volume, past)
 }
 
 fn attach_file_systems(
@@ -315,7 +321,7 @@ fn attach_file_systems(
     for plan in &machine.storage.file_systems {
         let device = &devices[plan.device].kind;
         let swap_bytes = machine.storage.swap_bytes_of(plan.device);
-        let (mut store, volume, reclaim_writes) = mount(rt, plan, device, swap_bytes);
+        let (mut store, volume, past) = mount(rt, plan, device, swap_bytes);
         if faulty.contains(&plan.name) {
             let may_fail = Arc::new(FaultStore::new(rt.clone(), store));
             faults.push(NamedFaults {
@@ -325,8 +331,8 @@ fn attach_file_systems(
             store = may_fail;
         }
         let past = PastFileSystem {
-            reclaim_writes,
             congestion: Some(device.congestion()),
+            ..past
         };
         let backing = BackingSettings {
             queue_requests: device.queue_requests(),

@@ -58,7 +58,8 @@ impl Process {
         directory: u64,
         name: &str,
     ) -> Result<WorldFile, WorldError> {
-        self.charge(Work::Call).await;
+        let charge = self.charge(Work::Call);
+        charge.and(Work::Create { files: 1 }).await;
         let object = file_system.volume.create(directory, name).await?;
         self.opened(file_system, object, 0)
     }

@@ -27,6 +27,8 @@ pub struct Process {
     world: World,
     life: Arc<Life>,
     node: usize,
+    /// Whether its frames come from no other node.
+    is_bound: bool,
     /// The caller of its handles; without one each handle is a caller of its own.
     caller: Option<Caller>,
 }
@@ -104,6 +106,7 @@ impl World {
             world: self.clone(),
             life: life.clone(),
             node,
+            is_bound: false,
             caller: None,
         };
         let living = live(self.rt().clone(), life.clone(), body(process));
@@ -184,9 +187,22 @@ impl Process {
         }
     }
 
+    /// The same process, whose frames come from its node and from no other.
+    #[must_use]
+    pub fn bound(self) -> Process {
+        Process {
+            is_bound: true,
+            ..self
+        }
+    }
+
     /// `file` as a handle of this process.
     pub(super) fn own(&self, file: &File) -> File {
-        let file = file.on_node(self.node);
+        let file = if self.is_bound {
+            file.bound_to_node(self.node)
+        } else {
+            file.on_node(self.node)
+        };
         match &self.caller {
             Some(caller) => file.for_caller(caller),
             None => file,

@@ -3,7 +3,7 @@
 //! Spec/writeback.md 3. Two things are done differently, because a kernel never sees these stores
 //! start (docs/decisions/0004 and 0031). A store is measured over the time in which it was busy.
 //! And the first samples weigh more, so that the rate of a store, be it 4 GB/s or 4 MB/s, is known
-//! within a second instead of half a minute.
+//! within a second instead of half a minute. Policies with `estimate=learned` do neither.
 //!
 //! A sample is full if the store had enough to do during it. Only a full sample shows the rate that
 //! the store can keep up. The others show what it has room for, and raise the estimate step by
@@ -21,12 +21,15 @@ use forebay_law::rate::{DirtyRate, RateInputs};
 const FIRST_INTERVAL_MS: u64 = 20;
 /// This many samples count for more than the window would let them: full samples by their number,
 /// the others by the factor that each may raise the estimate.
-const EARLY_SAMPLES: u64 = 16;
+pub(crate) const EARLY_SAMPLES: u64 = 16;
 /// After a sample that is not full, the estimate is at most this many times the one before, because
 /// the first requests of a store with a cache of its own end at once.
 const GROWTH: u64 = 2;
 /// A store that writes this many times less than in its first samples had a cache of its own.
 const CACHE_GAIN: u64 = 4;
+
+/// An idle time that is longer does not count for an estimate that is learned.
+const LEARNED_GAP_MS: u64 = 1_000;
 
 /// What the rate law needs from a writer's evaluation.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +45,13 @@ impl Engine {
     /// sampled.
     pub(crate) fn skip_idle_gap(&self, backing: &Backing) {
         let now = self.rt.now();
-        if backing.activity.idle(now).as_millis() > BANDWIDTH_INTERVAL_MS {
+        let idle_ms = backing.activity.idle(now).as_millis();
+        let shortest_ms = if self.settings.policy.learns_rates() {
+            LEARNED_GAP_MS
+        } else {
+            BANDWIDTH_INTERVAL_MS
+        };
+        if idle_ms > shortest_ms {
             stamp(backing, &mut lock(&backing.rates), now);
         }
     }
@@ -86,7 +95,12 @@ impl Engine {
             }
         }
         let old_average = rates.bandwidth.average_pages_per_s;
-        (rates.bandwidth, rates.full_samples) = advanced(&rates, sample);
+        if self.settings.policy.learns_rates() {
+            let known = rates.bandwidth;
+            rates.bandwidth = known.advanced(sample.written_pages, sample.elapsed_ms);
+        } else {
+            (rates.bandwidth, rates.full_samples) = advanced(&rates, sample);
+        }
         if let Some(view) = view {
             let inputs = RateInputs {
                 position_ratio: view.position_ratio,

@@ -9,7 +9,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::marks::Mark;
-use crate::memory::{FreshFrame, FreshRun};
+use crate::memory::{FreshFrame, FreshRun, Home};
 use crate::state::node::Node;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
@@ -20,8 +20,8 @@ use forebay_law::watermark::{MarkRelief, is_above};
 /// What a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Want {
-    /// The node to take it from if possible.
-    pub(crate) node: usize,
+    /// The node to take it from, if possible or always.
+    pub(crate) home: Home,
     /// The frame will be dirtied at once: zones over their dirty limit are passed over.
     pub(crate) to_write: bool,
     /// The store to which the caller is writing.
@@ -30,18 +30,18 @@ pub(crate) struct Want {
 
 impl Want {
     /// A frame for a page to read.
-    pub(crate) fn to_read(node: usize) -> Want {
+    pub(crate) fn to_read(home: Home) -> Want {
         Want {
-            node,
+            home,
             to_write: false,
             own_store: None,
         }
     }
 
     /// A frame for a page of `store` to write.
-    pub(crate) fn to_write(node: usize, store: usize) -> Want {
+    pub(crate) fn to_write(home: Home, store: usize) -> Want {
         Want {
-            node,
+            home,
             to_write: true,
             own_store: Some(store),
         }
@@ -75,7 +75,7 @@ impl Engine {
     /// A frame without waiting, above the low marks, if there is one.
     fn try_frame(&self, want: Want) -> Option<FreshFrame<'_>> {
         let mut skipped_dirty = false;
-        for (_, zone, class) in self.memory.zone_list(want.node) {
+        for (_, zone, class) in self.memory.zone_list(want.home) {
             if want.to_write && !self.zone_takes_dirty(zone) {
                 skipped_dirty = true;
                 continue;
@@ -100,8 +100,8 @@ impl Engine {
 
     /// A frame without waiting, above the min marks; kswapd is woken to make up for it.
     fn try_reserve(&self, want: Want) -> Option<FreshFrame<'_>> {
-        self.wake_kswapds(want.node);
-        self.memory.frame_above_min(want.node)
+        self.wake_kswapds(want.home);
+        self.memory.frame_above_min(want.home)
     }
 
     /// A frame without waiting, from the reserve if need be.
@@ -111,11 +111,11 @@ impl Engine {
 
     /// Up to `wanted` frames of one zone to read pages into, without waiting: as many as the same
     /// number of calls of [`Engine::frame_at_once`] would take from it.
-    pub(crate) fn run_at_once(&self, node: usize, wanted: usize) -> Option<FreshRun<'_>> {
-        let above_low = self.memory.run_above_low(node, wanted);
+    pub(crate) fn run_at_once(&self, home: Home, wanted: usize) -> Option<FreshRun<'_>> {
+        let above_low = self.memory.run_above_low(home, wanted);
         above_low.or_else(|| {
-            self.wake_kswapds(node);
-            self.memory.run_above_min(node, wanted)
+            self.wake_kswapds(home);
+            self.memory.run_above_min(home, wanted)
         })
     }
 
@@ -141,23 +141,23 @@ impl Engine {
                 self.mark(Mark::AllocClosed);
                 return Err(AccessError::Closed);
             }
-            self.pass_gate(&self.memory.nodes[want.node]).await;
+            self.pass_gate(&self.memory.nodes[want.home.node]).await;
             // On the heap, once for each run of reclaim: otherwise every read and every write would
             // be as large as this, and each caller moves them.
             let run_began = self.rt.now();
             let reclaimed = Box::pin(self.direct_reclaim(call, want)).await;
-            if let Some(fresh) = self.memory.frame_above_min(want.node) {
+            if let Some(fresh) = self.memory.frame_above_min(want.home) {
                 return Ok(fresh);
             }
             fruitless.note(reclaimed, self.rt.now().since(run_began), self.patience());
             let has_tries = fruitless.loops <= MAX_RECLAIM_RETRIES;
-            let may_succeed = has_tries && self.memory.may_succeed(want.node);
+            let may_succeed = has_tries && self.memory.may_succeed(want.home);
             let tries_again = match self.past.naps {
                 None => may_succeed && fruitless.span < self.patience(),
                 Some(past) => {
                     let in_time = self.rt.now().since(began) < self.patience();
                     let goes_on = may_succeed && in_time;
-                    goes_on && self.naps_before_retry(past, want.node, reclaimed).await
+                    goes_on && self.naps_before_retry(past, want.home, reclaimed).await
                 }
             };
             if tries_again {
@@ -175,8 +175,8 @@ impl Engine {
                     dirty_pages: self.global.pages(),
                 });
             }
-            let listener = self.memory.nodes[want.node].freed.listen();
-            if self.memory.frame_above_min(want.node).is_none() {
+            let listener = self.memory.nodes[want.home.node].freed.listen();
+            if self.memory.frame_above_min(want.home).is_none() {
                 self.mark(Mark::AllocWaited);
                 let _ = self.rt.timeout(RETRY_SPAN, listener).await;
             }

@@ -37,7 +37,7 @@ impl Engine {
         page: u64,
     ) -> Result<(), AccessError> {
         let object = &*handle.object;
-        let fresh = self.frame(call, Want::to_read(handle.node)).await?;
+        let fresh = self.frame(call, Want::to_read(handle.home)).await?;
         let Some(batch) = object.begin_batch() else {
             drop(fresh);
             let _waiting = self.waiting(&call.waits, Cause::Resize);

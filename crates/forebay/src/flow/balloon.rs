@@ -9,6 +9,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::MemoryError;
 use crate::flow::reclaim::{ScanControl, Who};
+use crate::memory::Home;
 use crate::state::flusher_requests::FlusherWork;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
@@ -151,7 +152,8 @@ impl Engine {
             let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
             control.zones_over_only = true;
             control.force_deactivate = force_deactivate;
-            self.reclaim_for_caller(zone.node, &mut control).await;
+            self.reclaim_for_caller(Home::near(zone.node), &mut control)
+                .await;
             if control.reclaimed > 0 {
                 return control.reclaimed;
             }

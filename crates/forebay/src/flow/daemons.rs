@@ -1,12 +1,13 @@
 //! The daemons: a keeper for each node and each store, from the first moment on.
 
+use crate::books::rates::EARLY_SAMPLES;
 use crate::engine::Engine;
 use crate::error::BuildError;
 use crate::policy::PastFileSystem;
 use crate::settings::BackingSettings;
 use crate::state::backing::{Backing, WriteQueue};
 use crate::state::vectors::IoVectors;
-use forebay_store::Store;
+use forebay_store::{Geometry, Store};
 use std::sync::Arc;
 
 /// Commits of one store that may be under way at a time. Commits of other objects wait.
@@ -52,7 +53,7 @@ impl Engine {
                 });
             }
         }
-        let queue = self.write_queue(geometry.queue_depth, settings.queue_requests, file_system);
+        let queue = self.write_queue(&geometry, settings.queue_requests, file_system);
         let arena = self.memory.frames.arena();
         let guaranteed = settings.min_ratio_percent;
         let backing = self.stores.add(guaranteed, arena, |number| {
@@ -74,21 +75,32 @@ impl Engine {
     /// queue is to run full, each request has a long vector, outside the budget.
     fn write_queue(
         &self,
-        queue_depth: u32,
+        geometry: &Geometry,
         queue_requests: u32,
         file_system: PastFileSystem,
     ) -> WriteQueue {
-        let fills = self.settings.policy.fills_queues();
-        let (count, pages) = if fills {
-            (queue_depth.min(queue_requests), self.vectors.half_pages())
+        let policy = &self.settings.policy;
+        let queue = geometry.queue_depth.min(queue_requests).max(1);
+        let turn_pages = file_system.whole_turn_pages;
+        let (count, pages, least_writes) = if policy.writes_whole_turns() && turn_pages > 0 {
+            let deep = queue.saturating_mul(geometry.max_io_pages) / turn_pages;
+            (queue, turn_pages as usize, deep.clamp(2, queue.max(2)))
+        } else if policy.fills_queues() {
+            (queue, self.vectors.half_pages(), queue)
         } else {
-            (queue_depth.min(OWN_VECTORS), self.vectors.short_pages())
+            let count = queue.min(OWN_VECTORS);
+            (count, self.vectors.short_pages(), count.min(2))
         };
-        let count = count.max(1);
         WriteQueue {
             vectors: IoVectors::new(count as usize, pages),
-            least_writes: u64::from(if fills { count } else { count.min(2) }),
+            least_writes: u64::from(least_writes),
+            samples: if policy.learns_rates() {
+                EARLY_SAMPLES
+            } else {
+                0
+            },
             reclaim_writes: file_system.reclaim_writes,
+            reclaim_run_pages: file_system.reclaim_run_pages,
             congestion: (self.past.naps)
                 .and(file_system.congestion)
                 .map(|signal| (self.congestion.clone(), signal)),

@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::flow::alloc::Want;
 use crate::marks::Mark;
-use crate::memory::{FreshFrame, FreshRun};
+use crate::memory::{FreshFrame, FreshRun, Home};
 use crate::state::batch::Batch;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::key;
@@ -162,11 +162,11 @@ impl Engine {
     pub(crate) async fn fill(
         self: &Arc<Self>,
         call: &Call<'_>,
-        (object, node): (&ObjectState, usize),
+        (object, home): (&ObjectState, Home),
         plan: FillPlan,
         needed: Range<u64>,
     ) -> Result<(), AccessError> {
-        let want = Want::to_read(node);
+        let want = Want::to_read(home);
         let mut run = PendingRun::new(self, object, needed.clone());
         run.may_reclaim = plan.is_due;
         let mut page = plan.pages.start;
@@ -230,7 +230,7 @@ impl Engine {
         is_needed: bool,
     ) -> Result<Option<FreshRun<'_>>, AccessError> {
         loop {
-            if let Some(fresh) = self.run_at_once(want.node, wanted) {
+            if let Some(fresh) = self.run_at_once(want.home, wanted) {
                 return Ok(Some(fresh));
             }
             if is_needed {

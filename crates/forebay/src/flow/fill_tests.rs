@@ -70,7 +70,7 @@ impl World {
             .engine()
             .call(&self.file.handle, CallKind::Advise, 0, 0);
         self.engine()
-            .fill(&call, (object, 0), plan, 0..0)
+            .fill(&call, (object, Home::near(0)), plan, 0..0)
             .await
             .expect("nobody waits");
         object.requests_in_flight.load(Ordering::Acquire)
@@ -133,7 +133,9 @@ fn a_run_goes_round_a_page_that_came_meanwhile() {
             .inject(Fault::each(IoKind::Read, FaultAction::NeverAnswer));
         let free = world.free_pages();
         let mut run = PendingRun::new(engine, object, 0..0);
-        let fresh = engine.run_at_once(0, 9).expect("memory is free");
+        let fresh = engine
+            .run_at_once(Home::near(0), 9)
+            .expect("memory is free");
         let batch = object.begin_batch().expect("nothing is cut");
         assert_eq!(run.put_in((0, None), fresh, &batch), 9);
         drop(batch);
@@ -151,10 +153,13 @@ fn a_run_ends_where_memory_ends() {
     simulate(|world| async move {
         let memory = &world.engine().memory;
         let mut taken = Vec::new();
-        while let Some(run) = memory.run_above_min(0, 1) {
+        while let Some(run) = memory.run_above_min(Home::near(0), 1) {
             taken.push(run);
         }
-        assert_eq!(memory.run_above_min(0, 9).map(|run| run.len()), None);
+        assert_eq!(
+            memory.run_above_min(Home::near(0), 9).map(|run| run.len()),
+            None
+        );
         taken.truncate(taken.len() - LEFT);
         let free = world.free_pages();
         world.fill_all().await;

@@ -335,7 +335,10 @@ impl Engine {
     /// Gives the objects of this round their turns, for a slice of time.
     async fn write_objects(self: &Arc<Self>, backing: &Arc<Backing>, round: &mut Round) -> u64 {
         let began = self.rt.now();
-        lock(&backing.lists).fill_round(self.now_ms(), round.dirty_since_ms);
+        let is_new = lock(&backing.lists).fill_round(self.now_ms(), round.dirty_since_ms);
+        if is_new && self.past.writers.is_some() {
+            self.charge_steps(backing).await;
+        }
         let mut progress = 0;
         while round.pages_left > 0 && !self.is_closing() {
             let Some(object) = take_object(backing) else {
@@ -348,6 +351,9 @@ impl Engine {
             round.pages_left = round.pages_left.saturating_sub(written);
             progress += written + u64::from(turn == Turn::Clean);
             self.update_bandwidth(backing);
+            if written > 0 {
+                self.rt.charge(Work::Inode { files: 1 }).await;
+            }
             if round.reason == WritebackReason::Foreground {
                 self.charge_foreground(backing, written).await;
             }
@@ -385,11 +391,25 @@ impl Engine {
     /// What writing costs a writer on top of the flusher's own cost: half as much again, and its
     /// turn for the lock of the store's dirty files (spec/workloads.md 6).
     async fn charge_foreground(&self, backing: &Backing, pages: u64) {
-        let lists = self.memory.nodes.len() + self.memory.zones.len();
-        let lock = (lists + backing.number) as u32;
         let pages = pages / 2;
         let charge = self.rt.charge(Work::Writeback { pages });
-        charge.under_lock(lock, 1).await;
+        charge.stepping_under(self.lock_of_files(backing), 1).await;
+    }
+
+    /// A new round steps over each file that another is writing.
+    async fn charge_steps(&self, backing: &Backing) {
+        let steps = backing.taken.load(Ordering::Relaxed);
+        if steps > 0 {
+            let charge = self.rt.charge(Work::Writeback { pages: 0 });
+            let lock = self.lock_of_files(backing);
+            charge.stepping_under(lock, steps).await;
+        }
+    }
+
+    /// The lock of a store's dirty files.
+    fn lock_of_files(&self, backing: &Backing) -> u32 {
+        let lists = self.memory.nodes.len() + self.memory.zones.len();
+        (lists + backing.number) as u32
     }
 
     async fn write_object(
@@ -553,6 +573,7 @@ impl<'a> Taken<'a> {
         // An object with requests is not forgotten. This comes before the look at what the object
         // has to write, because a caller that forgets it looks at that first.
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        backing.taken.fetch_add(1, Ordering::Relaxed);
         Taken {
             engine,
             backing,
@@ -565,6 +586,7 @@ impl<'a> Taken<'a> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         self.engine.requeue(self.backing, &self.object, self.turn);
+        self.backing.taken.fetch_sub(1, Ordering::Relaxed);
         self.object
             .requests_in_flight
             .fetch_sub(1, Ordering::AcqRel);

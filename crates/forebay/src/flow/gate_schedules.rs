@@ -6,6 +6,7 @@ use crate::CallerKey;
 use crate::cache::Cache;
 use crate::event::CallKind;
 use crate::flow::alloc::Want;
+use crate::memory::Home;
 use crate::settings::{NodeSettings, Parts, Settings, Watermarks, ZoneSettings};
 use crate::state::waits::CallOf;
 use forebay_base::{Instant, PAGE_BYTES, Span};
@@ -72,7 +73,7 @@ fn a_caller_that_waits_at_the_gate_is_let_through() {
                     bytes: 0,
                 };
                 let call = engine.call_of(of);
-                let fresh = block_on(engine.frame(&call, Want::to_read(0)));
+                let fresh = block_on(engine.frame(&call, Want::to_read(Home::near(0))));
                 drop(fresh.expect("clean pages can be reclaimed"));
             };
             thread::spawn("caller", take).expect("a thread starts")

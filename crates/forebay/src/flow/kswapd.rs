@@ -14,6 +14,7 @@ use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::scan::{TOP_PRIORITY, kswapd_goal};
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
+use forebay_rt::Work;
 
 /// How long kswapd naps before it sleeps for good: a wake-up in this time means that it should not.
 const NAP: Span = Span::from_millis(100);
@@ -66,6 +67,8 @@ impl Engine {
             self.count(Counter::KswapdHighWmarkHitQuickly, 1);
         }
         node.kswapd_sleeps.store(false, Ordering::Release);
+        // On a busy machine it waits for a processor first.
+        self.rt.charge(Work::Switch).await;
     }
 
     /// Reclaims until a zone up to `class` is above its high mark, or nothing can be reclaimed.

@@ -234,7 +234,7 @@ impl Engine {
         let object = &*handle.object;
         let touch = Touch::marked(page, pages_until(page, last));
         if let Some(plan) = self.plan_fill(object, &handle.stream, touch) {
-            self.fill(call, (object, handle.node), plan, 0..0).await?;
+            self.fill(call, (object, handle.home), plan, 0..0).await?;
         }
         Ok(())
     }
@@ -280,7 +280,7 @@ impl Engine {
             bytes.start,
             end.saturating_sub(bytes.start),
         );
-        self.fill(&call, (object, handle.node), plan, 0..0).await
+        self.fill(&call, (object, handle.home), plan, 0..0).await
     }
 
     /// Drops the clean pages of a range that is not wanted any more and begins to write the others.
@@ -343,7 +343,7 @@ impl Engine {
                 });
                 alone
             };
-            self.fill(call, (object, handle.node), plan, page..page + 1)
+            self.fill(call, (object, handle.home), plan, page..page + 1)
                 .await?;
             let key = key(object.number, page);
             result = match self.memory.find(key) {

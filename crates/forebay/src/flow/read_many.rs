@@ -233,7 +233,7 @@ impl Engine {
         let plan = planned
             .filter(|plan| plan.pages.contains(&page))
             .unwrap_or(FillPlan::unmarked(page..page + 1));
-        self.fill(&call, (object, handle.node), plan, page..page + 1)
+        self.fill(&call, (object, handle.home), plan, page..page + 1)
             .await?;
         if let Some(frame) = self.memory.find(key) {
             under_way.note(frame, key);

@@ -20,6 +20,7 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::alloc::Want;
 use crate::lists::{List, Source};
+use crate::memory::Home;
 use crate::state::batch::Batch;
 use crate::state::node::Node;
 use crate::state::zone::Zone;
@@ -35,7 +36,7 @@ const POLL_PAGES: u64 = 32_768;
 impl Engine {
     /// Reclaims for a caller that found no frame. Returns the pages freed.
     pub(crate) async fn direct_reclaim(&self, call: &Call<'_>, want: Want) -> u64 {
-        let node = want.node;
+        let node = want.home.node;
         let _waiting = self.waiting(&call.waits, Cause::DirectReclaim);
         self.count(Counter::Allocstall, 1);
         self.record(&Event::MmVmscanDirectReclaimBegin { nid: node });
@@ -45,7 +46,7 @@ impl Engine {
             control.own_store = want.own_store;
             control.waits = Some(&call.waits);
             control.force_deactivate = force_deactivate;
-            self.reclaim_for_caller(node, &mut control).await;
+            self.reclaim_for_caller(want.home, &mut control).await;
             reclaimed = control.reclaimed;
             if reclaimed > 0 || !control.skipped_deactivate {
                 break;
@@ -58,17 +59,18 @@ impl Engine {
         reclaimed
     }
 
-    pub(crate) async fn reclaim_for_caller(&self, first: usize, control: &mut ScanControl<'_>) {
+    pub(crate) async fn reclaim_for_caller(&self, home: Home, control: &mut ScanControl<'_>) {
         let mut total_scanned = 0;
         for priority in (0..=TOP_PRIORITY).rev() {
             control.priority = priority;
             control.begin_pass();
-            for at in 0..self.memory.nodes.len() {
-                let node = &self.memory.nodes[(first + at) % self.memory.nodes.len()];
+            let nodes = &self.memory.nodes;
+            for at in 0..home.reach(nodes.len()) {
+                let node = &nodes[(home.node + at) % nodes.len()];
                 self.shrink_node(node, node.top_class(), control).await;
             }
             if self.past.waits_for_events() {
-                self.wait_for_progress(&self.memory.nodes[first], control)
+                self.wait_for_progress(&self.memory.nodes[home.node], control)
                     .await;
             }
             total_scanned += control.scanned;
@@ -79,7 +81,7 @@ impl Engine {
                 self.ask_flushers_after(total_scanned);
             }
             if self.past.naps.is_some() {
-                self.nap_in_vain(first, control).await;
+                self.nap_in_vain(home.node, control).await;
             }
         }
     }

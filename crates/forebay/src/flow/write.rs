@@ -695,7 +695,7 @@ impl Engine {
 /// zones, and its writer is not writing to a store.
 fn want_of(handle: &Handle) -> Want {
     if handle.object.is_anonymous() {
-        return Want::to_read(handle.node);
+        return Want::to_read(handle.home);
     }
-    Want::to_write(handle.node, handle.backing.number)
+    Want::to_write(handle.home, handle.backing.number)
 }

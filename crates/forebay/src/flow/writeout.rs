@@ -117,7 +117,7 @@ impl Engine {
             pass,
         } = selection;
         let unit_pages = u64::from(backing.geometry.write_unit_pages);
-        let most = (self.vectors.pages() as u64).min(u64::from(backing.geometry.max_io_pages));
+        let most = self.longest_write(backing);
         let mut submitted = 0;
         let mut from = pages.start;
         loop {
@@ -172,6 +172,15 @@ impl Engine {
         }
     }
 
+    /// Pages of the longest write of a file to this store.
+    fn longest_write(&self, backing: &Backing) -> u64 {
+        if backing.vectors.pages() > self.vectors.pages() {
+            // Its file system makes requests of it (`write_depth=turns`).
+            return backing.vectors.pages() as u64;
+        }
+        (self.vectors.pages() as u64).min(u64::from(backing.geometry.max_io_pages))
+    }
+
     /// Waits while the store has as many pages to write as it can write in a fifth of a second:
     /// enough to keep it busy, few enough that a read after them is answered soon. Pages are
     /// counted, not requests: the single pages that reclaim writes must not keep the flusher from
@@ -195,8 +204,9 @@ impl Engine {
         }
     }
 
-    /// Submits one dirty page of an object for reclaim, which waits for nothing. False if somebody
-    /// holds it, it is clean by now, or too many writes are under way.
+    /// Submits a dirty page of an object for reclaim, which waits for nothing, with the dirty pages
+    /// after it that its file system writes with it. False if somebody holds the first of them, it
+    /// is clean by now, or too many writes are under way.
     pub(crate) fn write_page(
         self: &Arc<Self>,
         backing: &Backing,
@@ -208,7 +218,16 @@ impl Engine {
             tag: Tag::Dirty,
             pass: None,
         };
-        let taken = lock(&object.dirty).take_run(&self.slab, takes, page..page + 1, |_| page + 1);
+        let end = page.saturating_add(u64::from(backing.reclaim_run_pages.max(1)));
+        let taken = {
+            let mut dirty = lock(&object.dirty);
+            let is_dirty = dirty
+                .next_tagged(&self.slab, Tag::Dirty, page..page + 1)
+                .is_some();
+            is_dirty
+                .then(|| dirty.take_run(&self.slab, takes, page..end, |_| end))
+                .flatten()
+        };
         let manner = Manner {
             sequence,
             is_awaited: false,
@@ -272,7 +291,9 @@ impl Engine {
 
     /// Takes the vector of a write to `backing` back.
     pub(crate) fn give_back(&self, backing: &Backing, vector: Vec<PagePointer>) {
-        if self.vectors.is_too_short(&vector) {
+        let is_longer = vector.capacity() > self.vectors.pages();
+        let is_own = is_longer && backing.vectors.pages() > self.vectors.pages();
+        if is_own || self.vectors.is_too_short(&vector) {
             backing.vectors.give_back(vector);
         } else {
             self.vectors.give_back(vector);

@@ -21,10 +21,11 @@ mod zones;
 pub(crate) use self::frames::{FreshFrame, FreshRun};
 pub(crate) use self::isolated::Isolated;
 pub(crate) use self::swap::Swap;
+pub(crate) use self::zones::Home;
 
 use crate::counters::Counters;
 use crate::lists::Lists;
-use crate::policy::Policy;
+use crate::policy::{Dirtyable, Policy};
 use crate::state::frame::FrameTable;
 use crate::state::index::Index;
 use crate::state::node::Node;
@@ -44,6 +45,8 @@ pub(crate) struct Memory {
     total_reserve: AtomicU64,
     /// Whether callers wait at a gate while a node's reserve is half gone.
     has_gates: bool,
+    /// Of which memory a part may be dirty.
+    dirtyable: Dirtyable,
     /// Where allocations and frees are counted.
     counters: Arc<Counters>,
 }
@@ -59,6 +62,7 @@ impl Memory {
         let memory = Memory {
             index: Index::new(frames.len()),
             has_gates: policy.has_gates(),
+            dirtyable: policy.dirtyable,
             lists: Lists::new(policy, zones.len(), frames.len()),
             frames,
             zones,

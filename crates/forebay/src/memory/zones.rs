@@ -3,14 +3,39 @@
 use crate::event::PageLevels;
 use crate::lists::List;
 use crate::memory::Memory;
+use crate::policy::Dirtyable;
 use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::sync::atomic::Ordering;
-use forebay_law::history;
+use forebay_law::history::{self, dirtyable_with_anonymous};
 use forebay_law::limits::{self, DirtyKnobs, available_pages};
 use forebay_law::throttle::skips_sleep;
 use forebay_law::watermark::{MarkRelief, gate_is_open, is_above};
 use forebay_store::PagePointer;
+
+/// Where a handle's frames come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Home {
+    /// The node that is asked first.
+    pub(crate) node: usize,
+    /// Whether no other node is asked.
+    pub(crate) is_bound: bool,
+}
+
+impl Home {
+    /// A node that is asked before the others.
+    pub(crate) fn near(node: usize) -> Home {
+        Home {
+            node,
+            is_bound: false,
+        }
+    }
+
+    /// How many of a machine's `nodes` are asked.
+    pub(crate) fn reach(self, nodes: usize) -> usize {
+        if self.is_bound { 1 } else { nodes }
+    }
+}
 
 /// How many of `pages` may be dirtied while `over` have to be given up. A quarter always may: the
 /// pages over the budget may be other ones, and for a long time, and writers of files are not
@@ -37,20 +62,21 @@ impl Memory {
             .map(|zone| &self.zones[zone])
     }
 
-    /// The zones that a request from `node` may use, most preferred first, each with the class
+    /// The zones that a request from `home` may use, most preferred first, each with the class
     /// whose reserve it has to leave (spec/reclaim.md 1.5).
-    pub(crate) fn zone_list(&self, node: usize) -> impl Iterator<Item = (&Node, &Zone, usize)> {
-        self.nodes_from(node).flat_map(move |node| {
+    pub(crate) fn zone_list(&self, home: Home) -> impl Iterator<Item = (&Node, &Zone, usize)> {
+        self.nodes_from(home).flat_map(move |node| {
             let class = node.top_class();
             let zones = node.zones.clone().rev();
             zones.map(move |zone| (node, &self.zones[zone], class))
         })
     }
 
-    /// All nodes, `first` before the others.
-    pub(crate) fn nodes_from(&self, first: usize) -> impl Iterator<Item = &Node> {
-        let others = self.nodes.iter().filter(move |node| node.number != first);
-        std::iter::once(&self.nodes[first]).chain(others)
+    /// The nodes that a request from `home` may use, the nearest before the others.
+    pub(crate) fn nodes_from(&self, home: Home) -> impl Iterator<Item = &Node> {
+        let is_other = move |node: &&Node| !home.is_bound && node.number != home.node;
+        let others = self.nodes.iter().filter(is_other);
+        std::iter::once(&self.nodes[home.node]).chain(others)
     }
 
     /// Whether a node has enough free frames that its callers need not wait (spec/reclaim.md 6.2).
@@ -76,9 +102,9 @@ impl Memory {
         }
     }
 
-    /// Whether a request of `node` could succeed if everything reclaimable were reclaimed.
-    pub(crate) fn may_succeed(&self, node: usize) -> bool {
-        self.zone_list(node).any(|(_, zone, class)| {
+    /// Whether a request of `home` could succeed if everything reclaimable were reclaimed.
+    pub(crate) fn may_succeed(&self, home: Home) -> bool {
+        self.zone_list(home).any(|(_, zone, class)| {
             let available = zone.free_pages() + self.reclaimable_pages(zone);
             let reserve = zone.lowmem_reserve(class);
             is_above(available, zone.marks().min, reserve, MarkRelief::default())
@@ -152,15 +178,24 @@ impl Memory {
 
     /// Memory that may be dirtied (spec/writeback.md 2.2), pages.
     pub(crate) fn dirtyable_pages(&self) -> u64 {
-        let (mut free, mut file) = (0, 0);
+        let (mut free, mut file, mut anonymous) = (0, 0, 0);
         for zone in &self.zones {
             let lists = self.lists.of(zone.number);
             let sizes = lists.sizes();
             free += zone.free_pages();
             file += sizes.inactive_file + sizes.active_file + lists.isolated(true);
+            anonymous += sizes.inactive_anon + sizes.active_anon;
         }
+        let anonymous = if self.swap_has_room() { anonymous } else { 0 };
         let reserve = self.total_reserve.load(Ordering::Relaxed);
-        without_over(available_pages(free, file, reserve), self.pages_over())
+        let dirtyable = match self.dirtyable {
+            Dirtyable::Files => available_pages(free, file, reserve),
+            Dirtyable::WithAnonymous => dirtyable_with_anonymous(free, file, anonymous, 0),
+            Dirtyable::WithAnonymousLessReserve => {
+                dirtyable_with_anonymous(free, file, anonymous, reserve)
+            }
+        };
+        without_over(dirtyable, self.pages_over())
     }
 
     /// Room for file pages until they are first used, pages: what is read further ahead than this
@@ -174,8 +209,11 @@ impl Memory {
     /// Memory of the zone that may be dirtied, pages.
     pub(crate) fn dirtyable_pages_of(&self, zone: &Zone) -> u64 {
         let sizes = self.lists.of(zone.number).sizes();
-        let file = sizes.inactive_file + sizes.active_file;
-        let dirtyable = limits::zone_dirtyable(zone.free_pages(), file, zone.reserved_pages());
+        let mut pages = sizes.inactive_file + sizes.active_file;
+        if self.dirtyable != Dirtyable::Files && self.swap_has_room() {
+            pages += sizes.inactive_anon + sizes.active_anon;
+        }
+        let dirtyable = limits::zone_dirtyable(zone.free_pages(), pages, zone.reserved_pages());
         without_over(dirtyable, zone.pages_over())
     }
 

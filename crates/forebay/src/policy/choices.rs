@@ -104,11 +104,44 @@ choices! {
         HalfSecond => "bandwidth",
     }
 
+    /// How a store's rate becomes known (spec/writeback.md 3).
+    Estimate {
+        /// It is taken for 100 MB/s, and a window of four seconds follows what it writes, whether
+        /// it has enough to do or not (Linux).
+        Learned => "learned",
+        /// The first samples count for more, and time without work does not.
+        #[default]
+        Early => "early",
+    }
+
+    /// How the completed writes that make a store's share are aged (spec/writeback.md 2.5).
+    StoreShares {
+        /// By periods of completed pages: a share starts at nothing (2.6.24 to 3.5).
+        Counted => "counted",
+        /// By periods of three seconds (3.6 and later).
+        #[default]
+        Timed => "timed",
+    }
+
+    /// Of which memory a part may be dirty (spec/writeback.md 2.2).
+    Dirtyable {
+        /// Free pages and those of files, and anonymous ones if there is swap (2.6.32 to 3.2).
+        WithAnonymous => "anonymous",
+        /// The same without what zones reserve (3.3 to 3.12).
+        WithAnonymousLessReserve => "anonymous-less-reserve",
+        /// Free pages without what zones reserve, and those of files (4.8 and later).
+        #[default]
+        Files => "files",
+    }
+
     /// How many writes of the flusher may be under way at one store.
     WriteDepth {
         /// As many as its queue has room for: a disk's 128 requests are 64 MiB (before the block
         /// layer kept writes from holding up reads, Linux 4.10 and multi-queue devices).
         FullQueue => "queue",
+        /// The same, in requests as long as what a file system writes as one: its pages end their
+        /// writeback together (5.15 and later on a store whose queue has no end of its own).
+        WholeTurns => "turns",
         /// As many as the store finishes in a fifth of a second.
         #[default]
         FifthOfSecond => "fifth",

@@ -41,6 +41,12 @@ pub struct PastFileSystem {
     /// (spec/reclaim.md 5.1). It is asked after each write that is submitted and each that ends.
     /// If it is missing, the store is never congested.
     pub congestion: Option<CongestionSignal>,
+    /// Pages that it writes when reclaim asks for one: that page and the dirty ones right after it,
+    /// so many in all; 0 and 1 are that page alone.
+    pub reclaim_run_pages: u32,
+    /// Pages that it writes as one, at most: their writeback ends together. 0 if each request of
+    /// the store ends for itself. Only policies with `write_depth=turns` ask.
+    pub whole_turn_pages: u32,
 }
 
 impl fmt::Debug for PastFileSystem {
@@ -48,6 +54,8 @@ impl fmt::Debug for PastFileSystem {
         f.debug_struct("PastFileSystem")
             .field("reclaim_writes", &self.reclaim_writes)
             .field("congestion", &self.congestion.is_some())
+            .field("reclaim_run_pages", &self.reclaim_run_pages)
+            .field("whole_turn_pages", &self.whole_turn_pages)
             .finish()
     }
 }

@@ -6,8 +6,8 @@
 //! state is made accordingly and no flow has to ask.
 
 use crate::policy::{
-    ClosedFiles, DirtyThrottle, FlushChunk, KswapdBalance, KswapdSleep, Policy, ReclaimThrottle,
-    ReclaimWriteback, ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
+    ClosedFiles, DirtyThrottle, Estimate, FlushChunk, KswapdBalance, KswapdSleep, Policy,
+    ReclaimThrottle, ReclaimWriteback, ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
 };
 use forebay_law::chunk::MIN_WRITEBACK_PAGES;
 use forebay_law::history::EarlyProgress;
@@ -136,7 +136,17 @@ impl Policy {
     /// Whether the flusher lets a store's queue run full. Then each request has a long vector,
     /// outside the budget.
     pub(crate) fn fills_queues(&self) -> bool {
-        self.write_depth == WriteDepth::FullQueue
+        self.write_depth <= WriteDepth::WholeTurns
+    }
+
+    /// Whether a request of the flusher is as long as what a file system writes as one.
+    pub(crate) fn writes_whole_turns(&self) -> bool {
+        self.write_depth == WriteDepth::WholeTurns
+    }
+
+    /// Whether the rate of a store is taken for a guess at first, and then learned.
+    pub(crate) fn learns_rates(&self) -> bool {
+        self.estimate == Estimate::Learned
     }
 
     /// Whether callers wait at a gate while a node's reserve is half gone (3.6 and later).
@@ -170,6 +180,7 @@ mod tests {
         assert_eq!(Past::of(&today), Past::default());
         assert!(!today.naps() && !today.reclaimers_write() && !today.fills_queues());
         assert!(today.has_gates() && today.stops_at_hard_limit());
+        assert!(!today.learns_rates() && !today.writes_whole_turns());
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //! kernel for which it was made.
 
 use super::{
-    ActiveReferences, ClosedFiles, DirtyThrottle, Eviction, FlushChunk, InactiveShare,
-    KswapdBalance, KswapdSleep, Policy, Readahead, ReclaimThrottle, ReclaimWriteback, Refaults,
-    ScanBalance, ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
+    ActiveReferences, ClosedFiles, DirtyThrottle, Dirtyable, Estimate, Eviction, FlushChunk,
+    InactiveShare, KswapdBalance, KswapdSleep, Policy, Readahead, ReclaimThrottle,
+    ReclaimWriteback, Refaults, ScanBalance, ShrinkDemand, StoreShares, WatermarkSpacing,
+    WriteDepth, ZoneDirtyLimits,
 };
 
 const LINUX_3_0: Policy = Policy {
@@ -13,6 +14,9 @@ const LINUX_3_0: Policy = Policy {
     dirty_throttle: DirtyThrottle::Foreground,
     flush_chunk: FlushChunk::Fixed,
     write_depth: WriteDepth::FullQueue,
+    estimate: Estimate::Learned,
+    store_shares: StoreShares::Counted,
+    dirtyable: Dirtyable::WithAnonymous,
     zone_dirty_limits: ZoneDirtyLimits::Off,
     kswapd_sleep: KswapdSleep::EveryZone,
     kswapd_balance: KswapdBalance::Zones,
@@ -42,6 +46,7 @@ const LINUX_3_2: Policy = Policy {
 
 const LINUX_3_3: Policy = Policy {
     zone_dirty_limits: ZoneDirtyLimits::Proportional,
+    dirtyable: Dirtyable::WithAnonymousLessReserve,
     ..LINUX_3_2
 };
 
@@ -51,6 +56,9 @@ const LINUX_4_11: Policy = Policy {
     dirty_throttle: DirtyThrottle::IoLess,
     flush_chunk: FlushChunk::HalfSecond,
     write_depth: WriteDepth::FullQueue,
+    estimate: Estimate::Learned,
+    store_shares: StoreShares::Timed,
+    dirtyable: Dirtyable::Files,
     zone_dirty_limits: ZoneDirtyLimits::ForNodes,
     kswapd_sleep: KswapdSleep::ForClassZero,
     kswapd_balance: KswapdBalance::Node,
@@ -67,7 +75,7 @@ const LINUX_4_11: Policy = Policy {
 
 const LINUX_5_15: Policy = Policy {
     reclaim_throttle: ReclaimThrottle::Linux515,
-    write_depth: WriteDepth::FifthOfSecond,
+    write_depth: WriteDepth::WholeTurns,
     kswapd_sleep: KswapdSleep::ForRequestedClass,
     inactive_share: InactiveShare::SquareRootOrRefaults,
     scan_balance: ScanBalance::IoCost,
@@ -192,6 +200,8 @@ fn table() -> [(&'static str, Policy); 21] {
             "linux-3.0+zone-dirty-limits",
             Policy {
                 zone_dirty_limits: ZoneDirtyLimits::Proportional,
+                // The first patch of the series.
+                dirtyable: Dirtyable::WithAnonymousLessReserve,
                 ..LINUX_3_0
             },
         ),
@@ -301,7 +311,7 @@ mod tests {
         let writeback = differences("linux-3.0", "linux-3.0+reclaim-writeback");
         assert_eq!(writeback, ["reclaim_writeback", "reclaim_throttle"]);
         let limits = differences("linux-3.0", "linux-3.0+zone-dirty-limits");
-        assert_eq!(limits, ["zone_dirty_limits"]);
+        assert_eq!(limits, ["dirtyable", "zone_dirty_limits"]);
         assert_eq!(
             differences("linux-3.2+foreground", "linux-3.2+small-chunk"),
             ["dirty_throttle"]

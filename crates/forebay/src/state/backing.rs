@@ -146,8 +146,12 @@ pub(crate) struct WriteQueue {
     pub(crate) vectors: IoVectors,
     /// Writes that may always be under way, however slow the store is.
     pub(crate) least_writes: u64,
+    /// For how many samples the first guess of its rate counts.
+    pub(crate) samples: u64,
     /// What its file system answers when reclaim asks for the write of one page.
     pub(crate) reclaim_writes: ReclaimWrites,
+    /// Pages that it writes then, that page included.
+    pub(crate) reclaim_run_pages: u32,
     /// Where its congestion is noted and who knows of it, if a policy asks for that.
     pub(crate) congestion: Option<(Arc<Congestion>, CongestionSignal)>,
 }
@@ -180,6 +184,8 @@ pub(crate) struct Backing {
     pardons: AtomicU64,
     asked_ms: AtomicU64,
     pub(crate) exceeded: AtomicBool,
+    /// Objects that have their turn, of the flusher or of a writer that writes itself.
+    pub(crate) taken: AtomicU64,
     /// Writers throttled here so far.
     pub(crate) writers_seen: AtomicU64,
     pub(crate) rates: Mutex<Rates>,
@@ -202,6 +208,7 @@ pub(crate) struct Backing {
     pub(crate) write_ended: WaitQueue,
     /// What historic policies ask.
     pub(crate) reclaim_writes: ReclaimWrites,
+    pub(crate) reclaim_run_pages: u32,
     /// What the store last said about its congestion, for policies that ask.
     congested: AtomicBool,
     congestion: Option<(Arc<Congestion>, CongestionSignal)>,
@@ -248,6 +255,7 @@ impl Backing {
             pardons: AtomicU64::new(0),
             asked_ms: AtomicU64::new(0),
             exceeded: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
             writers_seen: AtomicU64::new(0),
             rates: Mutex::new(Rates {
                 bandwidth,
@@ -260,8 +268,8 @@ impl Backing {
                 dirtied_stamp: 0,
                 updated_ms: now_ms,
                 busy_stamp: Span::ZERO,
-                samples: 0,
-                full_samples: 0,
+                samples: queue.samples,
+                full_samples: queue.samples,
                 drain: DrainLimit::default(),
                 drain_overshoots: 0,
                 at_risk_overshoots: 0,
@@ -282,6 +290,7 @@ impl Backing {
             pages_in_flight: AtomicU64::new(0),
             write_ended: WaitQueue::with_room(8),
             reclaim_writes: queue.reclaim_writes,
+            reclaim_run_pages: queue.reclaim_run_pages,
             congested: AtomicBool::new(false),
             congestion: queue.congestion,
             activity: Activity::default(),
@@ -554,6 +563,8 @@ mod tests {
     #[test]
     fn a_store_refuses_all_since_the_first_failure_and_not_the_last() {
         let queue = WriteQueue {
+            samples: 0,
+            reclaim_run_pages: 0,
             vectors: IoVectors::new(1, 1),
             least_writes: 1,
             reclaim_writes: ReclaimWrites::Always,

@@ -82,9 +82,10 @@ impl FlusherLists {
 
     /// If the round has no object left, begins the next one: with what was left of the last round,
     /// what was put off and is due now, and what has been dirty since `dirty_since_ms` or longer.
-    pub(crate) fn fill_round(&mut self, now_ms: u64, dirty_since_ms: Option<u64>) {
+    /// Returns whether it did.
+    pub(crate) fn fill_round(&mut self, now_ms: u64, dirty_since_ms: Option<u64>) -> bool {
         if !self.io.is_empty() {
-            return;
+            return false;
         }
         self.io.append(&mut self.more_io);
         while let Some(first) = self.put_off.first_entry()
@@ -93,12 +94,13 @@ impl FlusherLists {
             self.io.push_back(first.remove());
         }
         let Some(cutoff_ms) = dirty_since_ms else {
-            return;
+            return true;
         };
         let is_due = |(since_ms, _): &mut (u64, Arc<ObjectState>)| *since_ms <= cutoff_ms;
         while let Some((_, object)) = self.dirty.pop_front_if(is_due) {
             self.io.push_back(object);
         }
+        true
     }
 
     /// The next object of this round.

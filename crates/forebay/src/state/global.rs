@@ -1,11 +1,13 @@
 //! Dirty pages of the whole cache, their limits, and the shares of the stores.
 
+use crate::policy::{Policy, StoreShares};
 use crate::state::backing::Backing;
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicBool, AtomicU64, Ordering},
     lock,
 };
+use forebay_law::history::CountedPeriods;
 use forebay_law::limits::SmoothedLimit;
 use forebay_law::share::{GlobalCompletions, Share, StoreCompletions};
 
@@ -28,13 +30,51 @@ pub(crate) struct GlobalDirty {
     watches_full: bool,
     limit: Mutex<SmoothedLimit>,
     /// Pages that all writers dirtied lately.
-    dirtyings: Mutex<GlobalCompletions>,
-    completions: Mutex<GlobalCompletions>,
+    dirtyings: Mutex<Completions>,
+    completions: Mutex<Completions>,
+}
+
+/// What all stores wrote lately, or all writers dirtied.
+#[derive(Clone, Copy, Debug)]
+enum Completions {
+    Timed(GlobalCompletions),
+    /// Before 3.6.
+    Counted(CountedPeriods),
+}
+
+impl Completions {
+    fn complete(
+        &mut self,
+        of: &mut StoreCompletions,
+        pages: u64,
+        (max_ratio_1024, now_ms): (u64, u64),
+    ) {
+        match self {
+            Completions::Timed(all) => {
+                forebay_law::share::complete(all, of, pages, max_ratio_1024, now_ms);
+            }
+            Completions::Counted(all) => all.complete(of, pages, max_ratio_1024),
+        }
+    }
+
+    fn share(&mut self, of: &mut StoreCompletions, now_ms: u64) -> Share {
+        match self {
+            Completions::Timed(all) => {
+                *all = all.advanced(now_ms);
+                forebay_law::share::share(all, of)
+            }
+            Completions::Counted(all) => all.share(of),
+        }
+    }
 }
 
 impl GlobalDirty {
-    /// No dirty pages yet. Whether the hard limit was reached is noted only if `watches_full`.
-    pub(crate) fn new(watches_full: bool) -> GlobalDirty {
+    /// No dirty pages yet; up to `limit_pages` may be dirty.
+    pub(crate) fn new(policy: &Policy, limit_pages: u64) -> GlobalDirty {
+        let completions = match policy.store_shares {
+            StoreShares::Timed => Completions::Timed(GlobalCompletions::default()),
+            StoreShares::Counted => Completions::Counted(CountedPeriods::of_limit(limit_pages)),
+        };
         GlobalDirty {
             dirty: AtomicU64::new(0),
             writeback: AtomicU64::new(0),
@@ -43,10 +83,10 @@ impl GlobalDirty {
             unevaluated: AtomicU64::new(0),
             ratelimit_pages: AtomicU64::new(forebay_law::pause::POLL_PAGES),
             is_full: AtomicBool::new(false),
-            watches_full,
+            watches_full: policy.stops_at_hard_limit(),
             limit: Mutex::new(SmoothedLimit::default()),
-            dirtyings: Mutex::new(GlobalCompletions::default()),
-            completions: Mutex::new(GlobalCompletions::default()),
+            dirtyings: Mutex::new(completions),
+            completions: Mutex::new(completions),
         }
     }
 
@@ -91,27 +131,25 @@ impl GlobalDirty {
         let mut rates = lock(&backing.rates);
         let mut completions = lock(&self.completions);
         let of_store = &mut rates.completions;
-        forebay_law::share::complete(&mut completions, of_store, pages, max_ratio, now_ms);
+        completions.complete(of_store, pages, (max_ratio, now_ms));
     }
 
     /// Notes that a writer, whose own count is `own`, dirtied `pages`.
     pub(crate) fn note_dirtied(&self, own: &Mutex<StoreCompletions>, pages: u64, now_ms: u64) {
         let (mut own, mut all) = (lock(own), lock(&self.dirtyings));
-        forebay_law::share::complete(&mut all, &mut own, pages, 1024, now_ms);
+        all.complete(&mut own, pages, (1024, now_ms));
     }
 
     /// The share of that writer in all that was dirtied lately.
     pub(crate) fn dirtied_part(&self, own: &Mutex<StoreCompletions>, now_ms: u64) -> Share {
         let (mut own, mut all) = (lock(own), lock(&self.dirtyings));
-        *all = all.advanced(now_ms);
-        forebay_law::share::share(&all, &mut own)
+        all.share(&mut own, now_ms)
     }
 
     /// The share of `backing` in all recent writes.
     pub(crate) fn share(&self, backing: &Backing, now_ms: u64) -> Share {
         let mut rates = lock(&backing.rates);
         let mut completions = lock(&self.completions);
-        *completions = completions.advanced(now_ms);
-        forebay_law::share::share(&completions, &mut rates.completions)
+        completions.share(&mut rates.completions, now_ms)
     }
 }

@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
 use crate::lists::List;
+use crate::memory::Home;
 use crate::policy::ReclaimThrottle;
 use crate::state::node::{Node, ReclaimFlags};
 use crate::state::zone::Zone;
@@ -177,13 +178,13 @@ impl Engine {
     pub(crate) async fn naps_before_retry(
         &self,
         version: ReclaimThrottle,
-        first: usize,
+        home: Home,
         reclaimed: u64,
     ) -> bool {
         if version <= ReclaimThrottle::Linux32 {
-            let flags = self.preferred_flags(first);
+            let flags = self.preferred_flags(home.node);
             self.wait_iff_congested(flags, Who::Direct, SHORT_NAP).await;
-        } else if reclaimed == 0 && self.is_mostly_dirty(first) {
+        } else if reclaimed == 0 && self.is_mostly_dirty(home) {
             self.congestion_wait(Who::Direct, NAP).await;
         }
         true
@@ -199,9 +200,9 @@ impl Engine {
         })
     }
 
-    fn is_mostly_dirty(&self, first: usize) -> bool {
+    fn is_mostly_dirty(&self, home: Home) -> bool {
         self.memory
-            .zone_list(first)
+            .zone_list(home)
             .any(|(_, zone, _)| 2 * zone.pages_pending() > self.memory.reclaimable_pages(zone))
     }
 

@@ -1,6 +1,7 @@
 //! How a caller that found a zone below its low mark wakes kswapd.
 
 use crate::engine::Engine;
+use crate::memory::Home;
 use crate::state::node::Node;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
@@ -25,9 +26,9 @@ impl Engine {
         }
     }
 
-    /// Wakes all kswapds, that of node `first` before the others.
-    pub(crate) fn wake_kswapds(&self, first: usize) {
-        for node in self.memory.nodes_from(first) {
+    /// Wakes the kswapds of all nodes that a request from `home` may use, the nearest first.
+    pub(crate) fn wake_kswapds(&self, home: Home) {
+        for node in self.memory.nodes_from(home) {
             self.wake_kswapd(node, node.top_class());
         }
     }
