@@ -7,8 +7,8 @@ mod presets;
 
 pub use choices::{
     ActiveReferences, ClosedFiles, DirtyThrottle, Eviction, FlushChunk, InactiveShare,
-    KswapdBalance, KswapdSleep, Readahead, ReclaimThrottle, ReclaimWriteback, Refaults,
-    ScanBalance, ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
+    KswapdBalance, KswapdSleep, RateEstimate, Readahead, ReclaimThrottle, ReclaimWriteback,
+    Refaults, ScanBalance, ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
 };
 pub use file_system::{CongestionSignal, PastFileSystem, ReclaimWrites};
 pub(crate) use past::{Past, PastKswapd};
@@ -110,6 +110,8 @@ policy! {
     reclaim_throttle: ReclaimThrottle,
     /// Slowing of writers.
     dirty_throttle: DirtyThrottle,
+    /// Estimates of the bandwidth of stores.
+    rate_estimate: RateEstimate,
     /// Turns of files in the flusher.
     flush_chunk: FlushChunk,
     /// Writes of the flusher that are under way at a store.

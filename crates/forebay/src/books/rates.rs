@@ -86,7 +86,12 @@ impl Engine {
             }
         }
         let old_average = rates.bandwidth.average_pages_per_s;
+        let is_known = rates.full_samples >= EARLY_SAMPLES;
         (rates.bandwidth, rates.full_samples) = advanced(&rates, sample);
+        if is_known && self.settings.policy.estimate_leaps() {
+            let known = rates.bandwidth;
+            (rates.steady, rates.bandwidth) = rates.steady.advanced(known, sample);
+        }
         if let Some(view) = view {
             let inputs = RateInputs {
                 position_ratio: view.position_ratio,

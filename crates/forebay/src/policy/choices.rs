@@ -95,6 +95,15 @@ choices! {
         Paced => "paced",
     }
 
+    /// How the write bandwidth of a store is estimated (spec/writeback.md 3.2).
+    RateEstimate {
+        /// By a moving average, and another one after it (3.2 and later).
+        #[default]
+        Averaged => "averaged",
+        /// The same. If the last 2.4 s agree with each other and not with that, they are believed.
+        Leaping => "leaping",
+    }
+
     /// How much of one file is written before the next has its turn (spec/writeback.md 7.4).
     FlushChunk {
         /// 4 MiB (up to 3.1).

@@ -6,8 +6,8 @@
 //! state is made accordingly and no flow has to ask.
 
 use crate::policy::{
-    ClosedFiles, DirtyThrottle, FlushChunk, KswapdBalance, KswapdSleep, Policy, ReclaimThrottle,
-    ReclaimWriteback, ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
+    ClosedFiles, DirtyThrottle, FlushChunk, KswapdBalance, KswapdSleep, Policy, RateEstimate,
+    ReclaimThrottle, ReclaimWriteback, ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
 };
 use forebay_law::chunk::MIN_WRITEBACK_PAGES;
 use forebay_law::history::EarlyProgress;
@@ -137,6 +137,11 @@ impl Policy {
     /// outside the budget.
     pub(crate) fn fills_queues(&self) -> bool {
         self.write_depth == WriteDepth::FullQueue
+    }
+
+    /// Whether a store that is steady at another rate is believed at once.
+    pub(crate) fn estimate_leaps(&self) -> bool {
+        self.rate_estimate == RateEstimate::Leaping
     }
 
     /// Whether callers wait at a gate while a node's reserve is half gone (3.6 and later).

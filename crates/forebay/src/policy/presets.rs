@@ -3,14 +3,15 @@
 
 use super::{
     ActiveReferences, ClosedFiles, DirtyThrottle, Eviction, FlushChunk, InactiveShare,
-    KswapdBalance, KswapdSleep, Policy, Readahead, ReclaimThrottle, ReclaimWriteback, Refaults,
-    ScanBalance, ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
+    KswapdBalance, KswapdSleep, Policy, RateEstimate, Readahead, ReclaimThrottle, ReclaimWriteback,
+    Refaults, ScanBalance, ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
 };
 
 const LINUX_3_0: Policy = Policy {
     reclaim_writeback: ReclaimWriteback::Anybody,
     reclaim_throttle: ReclaimThrottle::Linux30,
     dirty_throttle: DirtyThrottle::Foreground,
+    rate_estimate: RateEstimate::Averaged,
     flush_chunk: FlushChunk::Fixed,
     write_depth: WriteDepth::FullQueue,
     zone_dirty_limits: ZoneDirtyLimits::Off,
@@ -49,6 +50,7 @@ const LINUX_4_11: Policy = Policy {
     reclaim_writeback: ReclaimWriteback::KswapdWhereMetTwice,
     reclaim_throttle: ReclaimThrottle::Linux411,
     dirty_throttle: DirtyThrottle::IoLess,
+    rate_estimate: RateEstimate::Averaged,
     flush_chunk: FlushChunk::HalfSecond,
     write_depth: WriteDepth::FullQueue,
     zone_dirty_limits: ZoneDirtyLimits::ForNodes,
