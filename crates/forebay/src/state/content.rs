@@ -68,6 +68,7 @@ impl Arena {
         if self.is_phantom() {
             return;
         }
+        self.break_up(hold.frame());
         let page = self.address(hold.frame());
         // SAFETY: the page belongs to the mapping, and an exclusive hold keeps every reader and
         // writer of this program off (invariant F2). The kernel does not use it either, because the
