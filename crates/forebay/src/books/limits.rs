@@ -11,6 +11,9 @@ use forebay_law::share::{ShareLimits, store_background, store_thresh};
 /// This window is allowed however few frames there are.
 const USUAL_READAHEAD_PAGES: u64 = 32;
 
+/// So much is worth a write that shows how fast a store is: 4 MiB.
+const MEASURED_PAGES: u64 = 1_024;
+
 /// A store's part of the dirty limits, pages, and how its writers are judged by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StorePart {
@@ -138,6 +141,13 @@ impl Engine {
         // too many dirty pages.
         if is_idle && pages > limits.freerun() && !lock(&backing.rates).is_measured() {
             return true;
+        }
+        // The limits fall as soon as another program takes memory, and writers would then wait until
+        // the store is measured: it is, before that.
+        if self.settings.elastic.is_some() && reclaimable >= MEASURED_PAGES && is_idle {
+            if !lock(&backing.rates).is_measured() {
+                return true;
+            }
         }
         let part = self.store_part(backing, &limits, pages);
         if part.has_promise {
