@@ -196,7 +196,7 @@ fn names(list: &str, controller: &str) -> bool {
 }
 
 /// For each hierarchy the process's own group, then the groups that contain it.
-fn groups_in(mounts: &str, own: &str) -> Vec<Group> {
+pub(super) fn groups_in(mounts: &str, own: &str) -> Vec<Group> {
     let mut found = Vec::new();
     for line in mounts.lines() {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();

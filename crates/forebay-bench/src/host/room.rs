@@ -187,7 +187,7 @@ pub fn stalled_us(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::cgroup::Version;
+    use crate::host::cgroup::{Version, groups_in};
 
     fn room(headroom_bytes: u64, free_bytes: u64, is_of_group: bool) -> Room {
         Room {
@@ -259,5 +259,64 @@ mod tests {
             write("memory.high", "max\n");
             assert_eq!(seen(u64::MAX, u64::MAX), None, "there is no limit");
         }
+    }
+
+    /// A hierarchy of version 2: a slice with a limit and a mark below it, and in it a group without
+    /// either, which the process is in. Both change while it is looked at.
+    #[test]
+    fn in_a_hierarchy_of_version_2_the_tightest_group_counts_as_it_is_now() {
+        let top = tempfile::tempdir().unwrap();
+        let (slice, own) = (
+            top.path().join("user.slice"),
+            top.path().join("user.slice/own"),
+        );
+        fs::create_dir_all(&own).unwrap();
+        let write = |folder: &Path, files: &[(&str, &str)]| {
+            for (name, text) in files {
+                fs::write(folder.join(name), text).unwrap();
+            }
+        };
+        write(top.path(), &[("cgroup.controllers", "cpu memory\n")]);
+        let none = [("memory.max", "max\n"), ("memory.high", "max\n")];
+        write(&own, &none);
+        write(&own, &[("memory.current", "600\n"), ("memory.stat", "")]);
+        let statistics = "anon 500\ninactive_file 150\nactive_file 60\nfile_dirty 10\n";
+        write(
+            &slice,
+            &[
+                ("memory.max", "2000\n"),
+                ("memory.high", "1500\n"),
+                ("memory.current", "1000\n"),
+                ("memory.stat", statistics),
+            ],
+        );
+        let mounts = format!("cgroup2 {} cgroup2 rw 0 0\n", top.path().display());
+        let groups = groups_in(&mounts, "0::/user.slice/own\n");
+        assert_eq!(groups.len(), 3);
+        let mut files: Vec<_> = groups.iter().map(|_| Vec::new()).collect();
+        let mut seen = || {
+            let rooms = groups.iter().zip(&mut files).filter_map(|(group, files)| {
+                of_group(group, (u64::MAX, u64::MAX), &mut |name| {
+                    text_of(files, &group.folder, name)
+                })
+            });
+            least(None, rooms)
+        };
+        assert_eq!(seen(), Some(room(700, 500, true)), "the mark counts");
+        write(&slice, &[("memory.high", "900\n")]);
+        assert_eq!(
+            seen(),
+            Some(room(200, 0, true)),
+            "it was lowered below the use"
+        );
+        write(&own, &[("memory.max", "650\n")]);
+        assert_eq!(
+            seen(),
+            Some(room(50, 0, true)),
+            "the inner group has less left"
+        );
+        write(&slice, &none);
+        write(&own, &none);
+        assert_eq!(seen(), None, "no limit is left");
     }
 }
