@@ -66,15 +66,18 @@
 //! the limit, a byte that became dirty just after a pass began waits for that pass and for the next
 //! one, and both together take the whole limit; nothing is left for commits, and for the quarter
 //! by which the drain law looks upwards. A third leaves time for these, but not for a stick that
-//! stands still for 0.8 s while its file system writes inodes. Writing strictly in the order in which bytes became dirty
-//! would need one pass and half of the limit, but tears the neighbours of a file apart.
+//! stands still for 0.8 s while its file system writes inodes. Writing strictly in the order in
+//! which bytes became dirty would need one pass and half of the limit, but tears the neighbours of
+//! a file apart.
 //!
 //! # Edges
 //!
 //! A store that does not answer, or that refuses a write, makes bytes late: that is counted, and
 //! writers are held by the drain law and not by this one. A rate that falls by more than three
-//! eighths makes bytes late until the drain law has followed. A limit of less than 4 ms gives no drain at
-//! all; whoever takes the number from a user refuses far more than that.
+//! eighths makes bytes late until the drain law has followed. A limit of less than 4 ms gives no
+//! drain at all; a caller that takes the number from a user refuses far more than that. A store
+//! that needs half of the limit for the least pass, as a stick that goes from file to file, makes
+//! bytes late whatever is dirty.
 //!
 //! # Lineage
 //!

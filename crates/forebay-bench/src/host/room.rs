@@ -261,8 +261,8 @@ mod tests {
         }
     }
 
-    /// A hierarchy of version 2: a slice with a limit and a mark below it, and in it a group without
-    /// either, which the process is in. Both change while it is looked at.
+    /// A hierarchy of version 2: a slice with a limit and a mark below it, and in it a group
+    /// without either, which the process is in. Both change while it is looked at.
     #[test]
     fn in_a_hierarchy_of_version_2_the_tightest_group_counts_as_it_is_now() {
         let top = tempfile::tempdir().unwrap();

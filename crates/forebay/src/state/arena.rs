@@ -165,8 +165,8 @@ impl Arena {
         let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), bytes, advice) };
     }
 
-    /// Breaks up the huge page that the page of `frame` is a part of, if it is one. The system keeps
-    /// the whole memory of a huge page as long as any part of it is used.
+    /// Breaks up the huge page that the page of `frame` is a part of, if it is one. The system
+    /// keeps the whole memory of a huge page as long as any part of it is used.
     pub(super) fn break_up(&self, frame: u32) {
         let place = &self.broken[frame as usize * PAGE_BYTES / HUGE_PAGE_BYTES];
         if place.load(Ordering::Relaxed) >= TRIES {
