@@ -35,6 +35,7 @@ pub mod s3_fifo;
 pub mod scan;
 pub mod share;
 pub mod shrink;
+pub mod steady;
 pub mod swapahead;
 pub mod throttle;
 pub mod watermark;

@@ -134,6 +134,13 @@ pub struct Io {
     parts: Option<Parts>,
 }
 
+/// What the submitter wants a write to be when it ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Done,
+    Durable,
+}
+
 struct Parts {
     request: Request,
     pages: Vec<PagePointer>,
@@ -141,7 +148,7 @@ struct Parts {
     finisher: Arc<dyn Finish>,
     has_bytes: bool,
     is_awaited: bool,
-    asks_durable: bool,
+    asked: Asked,
     grows: bool,
     /// When it was submitted, ns plus one; 0 if the submitter did not say so. A request is moved
     /// around, so it stays small.
@@ -189,7 +196,7 @@ impl Io {
                 finisher,
                 has_bytes: true,
                 is_awaited: false,
-                asks_durable: false,
+                asked: Asked::Done,
                 grows: false,
                 submitted_ns: 0,
             }),
@@ -292,20 +299,20 @@ impl Io {
     /// ```
     #[must_use]
     pub fn durable(mut self) -> Io {
-        self.parts.as_mut().expect(UNFINISHED).asks_durable = true;
+        self.parts.as_mut().expect(UNFINISHED).asked = Asked::Durable;
         self
     }
 
     /// The same write, which is not to be made durable in the same step.
     #[must_use]
     pub fn without_durability(mut self) -> Io {
-        self.parts.as_mut().expect(UNFINISHED).asks_durable = false;
+        self.parts.as_mut().expect(UNFINISHED).asked = Asked::Done;
         self
     }
 
     /// Whether the store may make this write durable in the same step.
     pub fn asks_durable(&self) -> bool {
-        self.parts().asks_durable
+        self.parts().asked == Asked::Durable
     }
 
     /// The same write, which makes its object longer. It is durable only if the new length is as

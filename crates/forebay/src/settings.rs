@@ -20,8 +20,8 @@ const MOST_READAHEAD_PAGES: u64 = 1 << 20;
 const LEAST_INTERVAL: Span = Span::from_millis(1);
 /// A shorter promise is shorter than a writer's longest pause, and nothing could keep it.
 const LEAST_DRAIN: Span = Span::from_millis(100);
-/// A third of it is the least drain.
-const LEAST_AT_RISK: Span = Span::from_millis(300);
+/// A quarter of it is the least drain.
+const LEAST_AT_RISK: Span = Span::from_millis(400);
 
 /// One zone of a node: a run of frames of one kind of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,8 +125,8 @@ pub struct Settings {
     /// A call that waits for this long in all is kept as a stall (10 ms).
     pub stall_threshold: Span,
     /// No byte is older than this and not durable, as long as its store answers and keeps its rate:
-    /// at least 300 ms. The flushers write and commit by age, and no store may have more dirty
-    /// pages than it writes in a third of this time, as with [`BackingSettings::drain`].
+    /// at least 400 ms. The flushers write and commit by age, and no store may have more dirty
+    /// pages than it writes in a quarter of this time, as with [`BackingSettings::drain`].
     pub at_risk: Option<Span>,
     /// Lets the budget be smaller than `memory_bytes`, which is then its ceiling: by what
     /// [`crate::Cache::memory_seen`] is given.
@@ -210,7 +210,7 @@ impl Settings {
             return Err(BuildError::BadSetting {
                 setting: "at_risk",
                 given: at_risk.to_string(),
-                allowed: "at least 300 ms",
+                allowed: "at least 400 ms",
             });
         }
         if self.swappiness > 200 {

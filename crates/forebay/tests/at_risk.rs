@@ -315,9 +315,9 @@ fn bytes_that_a_store_refuses_or_does_not_answer_for_are_counted_as_late() {
 fn a_limit_that_is_too_short_is_refused() {
     simulate(1, async |rt| {
         let scene = Scene::new(rt.clone(), Durability::OnFinish, 930);
-        let too_short = scene.at_risk(Some(Span::from_millis(299)));
+        let too_short = scene.at_risk(Some(Span::from_millis(399)));
         let text = too_short.expect_err("it is too short").to_string();
-        assert_eq!(text, "setting at_risk cannot be 299 ms: at least 300 ms");
+        assert_eq!(text, "setting at_risk cannot be 399 ms: at least 400 ms");
         assert!(scene.at_risk(Some(Span::ZERO)).is_err());
         let running = scene.start(FULL);
         rt.sleep(Span::from_secs(8)).await;

@@ -170,6 +170,45 @@ fn dirty_pages_follow_as_fast_as_their_store_takes_them() {
     });
 }
 
+/// Nothing is written up to the background limit or the age of 30 s. A store that is not known by
+/// then holds its writers up as soon as the limits fall.
+#[test]
+fn a_store_is_measured_long_before_the_limits_can_fall() {
+    for elastic in [None, settings().elastic] {
+        let settings = Settings {
+            elastic,
+            ..settings()
+        };
+        simulate(3, move |rt| async move {
+            let rate = Rate {
+                bytes_per_s: 100 << 20,
+                ..Rate::UNLIMITED
+            };
+            let bench = Bench::with(rt.clone(), settings, |rt, memory| {
+                Arc::new(RateStore::new(rt, memory, rate))
+            });
+            let file = bench.open(FILE_BYTES);
+            let bytes = vec![1; 64 * PAGE];
+            for at in 0..160 {
+                file.write_at(&bytes, at * bytes.len() as u64)
+                    .await
+                    .expect("it is written");
+                rt.sleep(Span::from_millis(10)).await;
+            }
+            let store = &bench.cache.statistics().backings[0];
+            let (rate, dirty) = (byte_of(store.write_bandwidth), byte_of(store.reclaimable));
+            if elastic.is_none() {
+                assert_eq!(dirty, 40 * MIB, "the background limit is not reached");
+            } else {
+                assert!(dirty < 40 * MIB, "{dirty}");
+                assert!(rate.abs_diff(100 * MIB) <= 20 * MIB, "{rate}");
+            }
+            file.sync().await.expect("nothing is lost");
+            bench.assert_consistent();
+        });
+    }
+}
+
 #[test]
 fn pressure_takes_an_eighth_where_little_is_free() {
     simulate(3, |rt| async move {

@@ -57,7 +57,7 @@ impl Group {
 
     /// The text of the group's `memory.stat`.
     fn statistics(&self) -> Option<String> {
-        fs::read_to_string(self.folder.join("memory.stat")).ok()
+        self.text_of("memory.stat")
     }
 
     /// How much more the group's processes can take before its limit is reached; `None` without a
@@ -72,21 +72,32 @@ impl Group {
     /// The limit of the group's processes, or the mark from which they are slowed if that is lower;
     /// `None` without a limit.
     pub(super) fn limit_bytes(&self) -> Option<u64> {
-        let limit_bytes = self.number_in(self.version.limit_file());
+        self.limit_in(&mut |file| self.text_of(file))
+    }
+
+    /// The same by the texts that `read` finds in the group's files.
+    pub(super) fn limit_in(&self, read: &mut ReadGroup<'_>) -> Option<u64> {
+        let limit_bytes = number(read(self.version.limit_file()));
         let high_bytes = match self.version {
             Version::One => None,
-            Version::Two => self.number_in("memory.high"),
+            Version::Two => number(read("memory.high")),
         };
         limit_bytes.into_iter().chain(high_bytes).min()
     }
 
     /// What the group's processes use, file pages of the kernel included.
-    pub(super) fn used_bytes(&self) -> Option<u64> {
-        self.number_in(self.version.usage_file())
+    fn used_bytes(&self) -> Option<u64> {
+        self.used_in(&mut |file| self.text_of(file))
     }
 
-    /// The file pages among that which the kernel can give up at once.
-    pub(super) fn clean_file_bytes(&self) -> u64 {
+    /// The same by the text that `read` finds.
+    pub(super) fn used_in(&self, read: &mut ReadGroup<'_>) -> Option<u64> {
+        number(read(self.version.usage_file()))
+    }
+
+    /// The file pages among that which the kernel can give up at once, by the text that `read`
+    /// finds.
+    pub(super) fn clean_file_bytes(&self, read: &mut ReadGroup<'_>) -> u64 {
         let names = match self.version {
             Version::One => [
                 "total_inactive_file",
@@ -102,16 +113,22 @@ impl Group {
             ],
         };
         // Read once: the kernel adds it up at each read.
-        let text = self.statistics().unwrap_or_default();
+        let text = read("memory.stat").unwrap_or_default();
         let [inactive, active, dirty, writeback] =
             names.map(|name| statistic_in(&text, name).unwrap_or(0));
         (inactive + active).saturating_sub(dirty + writeback)
     }
 
-    fn number_in(&self, file: &str) -> Option<u64> {
-        let text = fs::read_to_string(self.folder.join(file)).ok()?;
-        text.trim().parse().ok()
+    fn text_of(&self, file: &str) -> Option<String> {
+        fs::read_to_string(self.folder.join(file)).ok()
     }
+}
+
+/// Finds the text of a group's file, if there is one.
+pub(super) type ReadGroup<'a> = dyn FnMut(&'static str) -> Option<String> + 'a;
+
+fn number(text: Option<String>) -> Option<u64> {
+    text?.trim().parse().ok()
 }
 
 /// The value of `name` in the text of a `memory.stat`.
@@ -129,9 +146,17 @@ fn statistic_in(text: &str, name: &str) -> Option<u64> {
 /// What cannot be read, as a text.
 pub(crate) fn own_groups() -> Result<Vec<Group>, String> {
     let mounts = read("/proc/self/mounts")?;
-    let own = read("/proc/self/cgroup")?;
+    let own = read(OWN_GROUPS)?;
     Ok(groups_in(&mounts, &own))
 }
+
+/// The groups of a process that finds `own` in [`OWN_GROUPS`]; none if the mounts cannot be read.
+pub(super) fn groups_of(own: &str) -> Vec<Group> {
+    read("/proc/self/mounts").map_or_else(|_| Vec::new(), |mounts| groups_in(&mounts, own))
+}
+
+/// Where the kernel says which groups the process is in.
+pub(super) const OWN_GROUPS: &str = "/proc/self/cgroup";
 
 /// The least room that the limits of this process's groups leave; `None` without a limit.
 pub(crate) fn available_bytes() -> Option<u64> {
@@ -171,7 +196,7 @@ fn names(list: &str, controller: &str) -> bool {
 }
 
 /// For each hierarchy the process's own group, then the groups that contain it.
-fn groups_in(mounts: &str, own: &str) -> Vec<Group> {
+pub(super) fn groups_in(mounts: &str, own: &str) -> Vec<Group> {
     let mut found = Vec::new();
     for line in mounts.lines() {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();

@@ -2,10 +2,11 @@
 
 pub(crate) mod cgroup;
 mod fields;
+mod kept;
 mod room;
 
 pub use fields::bytes_in;
-pub use room::{Room, pressure_file, stalled_us};
+pub use room::{Room, Sight, pressure_file, stalled_us};
 use std::fs;
 
 /// The memory of the machine, in bytes; `None` if the system does not report it.

@@ -30,7 +30,7 @@ struct Knob<T> {
 
 const PERCENT: &str = "a percentage from 0 to 100";
 const PROMISE: &str = "off, or a time of at least 100ms with its unit: 500ms, 2s or 5m";
-const AT_RISK: &str = "off, or a time of at least 300ms with its unit: 500ms, 2s or 5m";
+const AT_RISK: &str = "off, or a time of at least 400ms with its unit: 500ms, 2s or 5m";
 const OFF: &str = "off";
 const BYTES: &str = "bytes, or a size as 64M or 2G";
 

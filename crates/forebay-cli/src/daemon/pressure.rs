@@ -9,7 +9,7 @@ use forebay::Cache;
 use forebay::elastic::{Cause, MemorySeen, MemoryStep, Scarce};
 use forebay_base::Span;
 use forebay_base::units::show_bytes;
-use forebay_bench::host::{Room, pressure_file, stalled_us};
+use forebay_bench::host::{Room, Sight, pressure_file, stalled_us};
 use forebay_rt::thread::Stopwatch;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{File, OpenOptions};
@@ -40,13 +40,16 @@ pub(crate) fn watch(cache: &Cache) -> Result<(), CommandError> {
 
 fn run(cache: &Cache, mut pressure: Pressure) {
     let (mut said, mut is_pressed) = (Said::default(), false);
+    let mut sight = Sight::new();
+    let ceiling_bytes = cache.statistics().elastic.map(|it| it.ceiling_bytes);
+    // Four margins of the law and 512 MiB, with which it looks again after a second or later.
+    let enough_bytes = ceiling_bytes.unwrap_or(0) / 4 + (768 << 20);
     loop {
-        let room = Room::now();
+        let room = sight.room(enough_bytes);
         said.sight(room.is_some());
         let seen = room.map(|room| seen_of(room, is_pressed));
         let look = seen.and_then(|seen| cache.memory_seen(&seen));
         if let Some(step) = look.and_then(|look| look.step) {
-            let ceiling_bytes = cache.statistics().elastic.map(|it| it.ceiling_bytes);
             said.step(&step, ceiling_bytes);
         }
         is_pressed = pressure.wait(look.map_or(BLIND_INTERVAL, |look| look.next_look));

@@ -21,7 +21,7 @@ pub(crate) struct Promises {
     #[arg(long, value_name = "TIME", value_parser = parse_promise, conflicts_with = "read_only")]
     pub(crate) drain: Option<Span>,
     /// Let no byte be older than this and not durable, as long as its store answers: the most that
-    /// a crash takes away. At least 300ms
+    /// a crash takes away. At least 400ms
     #[arg(long, value_name = "TIME", value_parser = parse_promise, conflicts_with = "read_only")]
     pub(crate) at_risk: Option<Span>,
 }

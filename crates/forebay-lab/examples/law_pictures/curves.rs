@@ -1,7 +1,7 @@
 //! The picture of each law.
 
 use forebay_law::at_risk::{drain_ms, due_ms};
-use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth};
+use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth, Sample};
 use forebay_law::blame::{BlameInputs, Cause, Suspect, shares_us};
 use forebay_law::chunk::write_chunk;
 use forebay_law::drain::{DrainInputs, DrainLimit, MEASURED_MS};
@@ -18,6 +18,7 @@ use forebay_law::s3_fifo::{Fate, MOST_FREQUENT, Queue, fate};
 use forebay_law::scan::{ReclaimCost, fractions};
 use forebay_law::share::{GlobalCompletions, StoreCompletions, complete, share as share_of};
 use forebay_law::shrink::{ShrinkInputs, demand};
+use forebay_law::steady::Steady;
 use forebay_law::swapahead::{SwapaheadInputs, window_pages};
 use forebay_law::throttle::wakes_writeback_waiters;
 use forebay_law::watermark::{MarkSpacing, Watermarks, min_free_kib, watermarks};
@@ -42,9 +43,9 @@ macro_rules! laws {
 }
 
 /// All laws, reclaim first.
-pub(crate) const LAWS: [Law; 21] = laws![
+pub(crate) const LAWS: [Law; 22] = laws![
     watermark, scan, shrink, elastic, refault, s3_fifo, readahead, reach, swapahead, throttle,
-    limits, share, drain, at_risk, bandwidth, position, rate, pause, pace, chunk, blame,
+    limits, share, drain, at_risk, bandwidth, steady, position, rate, pause, pace, chunk, blame,
 ];
 
 fn curve(name: &str, points: impl IntoIterator<Item = (u64, u64)>) -> Curve {
@@ -529,6 +530,47 @@ fn bandwidth() -> Picture {
                 steps().map(|(ms, at)| (ms, at.average_pages_per_s)),
             ),
             curve("write", steps().map(|(ms, at)| (ms, at.write_pages_per_s))),
+        ],
+        knees: vec![],
+        levels: vec![Knee {
+            name: "what the store does",
+            at: 12_800,
+        }],
+    }
+}
+
+/// The average of a store that falls to half its speed, every 200 ms.
+fn halved(name: &str, leaps: bool, pages: impl Fn(u64) -> u64) -> Curve {
+    let (mut run, mut known) = (Steady::default(), Bandwidth::default());
+    let mut points = vec![(0, known.average_pages_per_s)];
+    for step in 0..100 {
+        let sample = Sample {
+            written_pages: pages(step),
+            elapsed_ms: BANDWIDTH_INTERVAL_MS,
+            busy_us: BANDWIDTH_INTERVAL_MS * 1_000,
+        };
+        let sampled = known.sampled(sample);
+        (run, known) = if leaps {
+            run.advanced(sampled, sample)
+        } else {
+            (run, sampled)
+        };
+        let now_ms = (step + 1) * BANDWIDTH_INTERVAL_MS;
+        points.push((now_ms, known.average_pages_per_s));
+    }
+    curve(name, points)
+}
+
+fn steady() -> Picture {
+    let scattered = |step: u64| if step.is_multiple_of(2) { 3_840 } else { 1_280 };
+    Picture {
+        title: "A store falls to half its speed",
+        x: Axis::even("time (s)", (0, 20_000), 1_000),
+        y: Axis::even("average (pages per second)", (10_000, 26_000), 1),
+        curves: vec![
+            halved("average", false, |_| 2_560),
+            halved("with a leap", true, |_| 2_560),
+            halved("with a leap, samples that scatter", true, scattered),
         ],
         knees: vec![],
         levels: vec![Knee {

@@ -11,6 +11,9 @@ use forebay_law::share::{ShareLimits, store_background, store_thresh};
 /// This window is allowed however few frames there are.
 const USUAL_READAHEAD_PAGES: u64 = 32;
 
+/// So much is worth a write that shows how fast a store is: 4 MiB.
+const MEASURED_PAGES: u64 = 1_024;
+
 /// A store's part of the dirty limits, pages, and how its writers are judged by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StorePart {
@@ -139,6 +142,9 @@ impl Engine {
         if is_idle && pages > limits.freerun() && !lock(&backing.rates).is_measured() {
             return true;
         }
+        if is_idle && reclaimable >= MEASURED_PAGES && self.is_measured_early(backing) {
+            return true;
+        }
         let part = self.store_part(backing, &limits, pages);
         if part.has_promise {
             return reclaimable > part.background;
@@ -147,6 +153,15 @@ impl Engine {
         let floor = limits.thresh.saturating_sub(pages) / 8;
         let of_store = part.thresh.max(floor);
         reclaimable > store_background(of_store, limits.thresh, limits.background)
+    }
+
+    /// Whether `backing` has something to write that would show how fast it is, which has to be
+    /// known soon. The limits of an elastic cache fall as soon as another program takes memory, and
+    /// writers above them would wait until the store is measured.
+    pub(crate) fn is_measured_early(&self, backing: &Backing) -> bool {
+        let may_fall = self.settings.elastic.is_some();
+        let has_pages = backing.reclaimable.load(Ordering::Relaxed) > 0;
+        may_fall && has_pages && !lock(&backing.rates).is_measured()
     }
 
     /// Whether a store has refused many pages and takes nothing at all any more.

@@ -11,6 +11,7 @@
 
 use crate::engine::Engine;
 use crate::event::Event;
+use crate::policy::Policy;
 use crate::state::backing::{Backing, Rates, SAMPLES_TO_TRUST};
 use forebay_base::Instant;
 use forebay_base::sync::{atomic::Ordering, lock};
@@ -95,12 +96,7 @@ impl Engine {
             }
         }
         let old_average = rates.bandwidth.average_pages_per_s;
-        if self.settings.policy.learns_rates() {
-            let known = rates.bandwidth;
-            rates.bandwidth = known.advanced(sample.written_pages, sample.elapsed_ms);
-        } else {
-            (rates.bandwidth, rates.full_samples) = advanced(&rates, sample);
-        }
+        estimate_anew(&self.settings.policy, &mut rates, sample);
         if let Some(view) = view {
             let inputs = RateInputs {
                 position_ratio: view.position_ratio,
@@ -129,6 +125,21 @@ impl Engine {
         }
         rates.samples += 1;
         stamp(backing, &mut rates, now);
+    }
+}
+
+/// The estimate after `sample`, as `policy` wants it.
+fn estimate_anew(policy: &Policy, rates: &mut Rates, sample: Sample) {
+    if policy.learns_rates() {
+        let known = rates.bandwidth;
+        rates.bandwidth = known.advanced(sample.written_pages, sample.elapsed_ms);
+        return;
+    }
+    let is_known = rates.full_samples >= EARLY_SAMPLES;
+    (rates.bandwidth, rates.full_samples) = advanced(rates, sample);
+    if is_known && policy.estimate_leaps() {
+        let known = rates.bandwidth;
+        (rates.steady, rates.bandwidth) = rates.steady.advanced(known, sample);
     }
 }
 

@@ -236,7 +236,10 @@ impl Engine {
     ) -> Option<Instant> {
         let Some(at_risk) = self.knobs.at_risk() else {
             let interval = self.knobs.writeback_interval();
-            return (interval != Span::ZERO).then(|| last_old_flush + interval);
+            let next = (interval != Span::ZERO).then(|| last_old_flush + interval);
+            let early = self.is_measured_early(backing);
+            let early = early.then(|| self.rt.now() + SLICE.max(rounds.rest()));
+            return next.into_iter().chain(early).min();
         };
         let now = self.rt.now();
         // What becomes dirty meanwhile is found long before it is due.

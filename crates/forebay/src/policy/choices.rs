@@ -112,6 +112,9 @@ choices! {
         /// The first samples count for more, and time without work does not.
         #[default]
         Early => "early",
+        /// The same, and once the rate is known: if the last 2.4 s agree with each other and not
+        /// with it, they are believed.
+        Leaping => "leaping",
     }
 
     /// How the completed writes that make a store's share are aged (spec/writeback.md 2.5).

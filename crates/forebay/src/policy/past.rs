@@ -149,6 +149,11 @@ impl Policy {
         self.estimate == Estimate::Learned
     }
 
+    /// Whether a store that is steady at another rate is believed at once.
+    pub(crate) fn estimate_leaps(&self) -> bool {
+        self.estimate == Estimate::Leaping
+    }
+
     /// Whether callers wait at a gate while a node's reserve is half gone (3.6 and later).
     pub(crate) fn has_gates(&self) -> bool {
         self.reclaim_throttle > ReclaimThrottle::Linux32

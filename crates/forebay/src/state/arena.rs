@@ -8,8 +8,10 @@
 
 use crate::settings::PageMemory;
 use forebay_base::PAGE_BYTES;
+use forebay_base::sync::atomic::{AtomicU8, Ordering};
 use forebay_store::PagePointer;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, MlockFlags, ProtFlags};
 use std::ptr::NonNull;
 
 /// Bytes of a cache line.
@@ -35,6 +37,8 @@ pub(crate) struct Arena {
     frames: u32,
     mapped_bytes: usize,
     is_phantom: bool,
+    /// For each place of a huge page, how often it was broken up since huge pages were wanted last.
+    broken: Box<[AtomicU8]>,
 }
 
 // SAFETY: the arena is an address range that lives as long as the value; access to its bytes goes
@@ -45,6 +49,9 @@ unsafe impl Sync for Arena {}
 
 /// The mapping starts on a boundary of 2 MiB, the size of the huge pages that matter here.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// The system does not break up a huge page that it reads or writes just now, and does not say so:
+/// it is asked again for some of its pages.
+const TRIES: u8 = 4;
 
 impl Arena {
     /// Maps memory for `frames` pages, in huge pages where the system gives them, and touches each
@@ -84,6 +91,9 @@ impl Arena {
             frames,
             mapped_bytes: bytes,
             is_phantom,
+            broken: (0..bytes.div_ceil(HUGE_PAGE_BYTES))
+                .map(|_| AtomicU8::new(0))
+                .collect(),
         };
         arena.want_huge_pages(true);
         if prefault && !is_phantom {
@@ -141,6 +151,9 @@ impl Arena {
     /// Asks the system for huge pages, or asks it to make none, because a huge page would fill the
     /// gaps that [`Arena::give_up`] has left.
     pub(crate) fn want_huge_pages(&self, wanted: bool) {
+        for place in self.broken.iter().filter(|_| wanted) {
+            place.store(0, Ordering::Relaxed);
+        }
         let advice = if wanted && !self.is_phantom {
             Advice::LinuxHugepage
         } else {
@@ -150,6 +163,31 @@ impl Arena {
         // SAFETY: the range lies inside the mapping; the advice changes how it is backed, never
         // what it holds. Refusal is harmless.
         let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), bytes, advice) };
+    }
+
+    /// Breaks up the huge page that the page of `frame` is a part of, if it is one. The system
+    /// keeps the whole memory of a huge page as long as any part of it is used.
+    pub(super) fn break_up(&self, frame: u32) {
+        let place = &self.broken[frame as usize * PAGE_BYTES / HUGE_PAGE_BYTES];
+        if place.load(Ordering::Relaxed) >= TRIES {
+            return;
+        }
+        place.fetch_add(1, Ordering::Relaxed);
+        let page = self.address(frame).as_ptr().cast();
+        // Advice for a part of a huge page makes the system break it up. This advice says only that
+        // the page is not needed soon.
+        // SAFETY: the page lies inside the mapping, and the advice does not change what it holds.
+        let advise = || unsafe { rustix::mm::madvise(page, PAGE_BYTES, Advice::LinuxCold) };
+        if advise() == Err(Errno::INVAL) {
+            // Servers lock their memory, and this advice is refused for that.
+            // SAFETY: as above; what the page holds does not depend on its lock.
+            let is_free = unsafe { rustix::mm::munlock(page, PAGE_BYTES) };
+            if is_free.is_ok() {
+                let _ = advise();
+                // SAFETY: as above.
+                let _ = unsafe { rustix::mm::mlock_with(page, PAGE_BYTES, MlockFlags::ONFAULT) };
+            }
+        }
     }
 
     /// Asks the processor to fetch the first `lines` cache lines of the page of `frame`, so that

@@ -30,6 +30,7 @@ use forebay_law::bandwidth::Bandwidth;
 use forebay_law::drain::DrainLimit;
 use forebay_law::rate::DirtyRate;
 use forebay_law::share::StoreCompletions;
+use forebay_law::steady::Steady;
 use forebay_rt::wait::WaitQueue;
 use forebay_store::{Durability, Failure, Geometry, Store};
 use std::collections::VecDeque;
@@ -41,6 +42,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rates {
     pub(crate) bandwidth: Bandwidth,
+    /// The last samples, as long as they are like each other.
+    pub(crate) steady: Steady,
     pub(crate) rate: DirtyRate,
     pub(crate) completions: StoreCompletions,
     pub(crate) written_stamp: u64,
@@ -259,6 +262,7 @@ impl Backing {
             writers_seen: AtomicU64::new(0),
             rates: Mutex::new(Rates {
                 bandwidth,
+                steady: Steady::default(),
                 rate: DirtyRate {
                     ratelimit: initial,
                     balanced: initial,

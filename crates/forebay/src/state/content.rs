@@ -61,22 +61,29 @@ impl Arena {
         unsafe { self.address(hold.frame()).add(start).write_bytes(0, length) };
     }
 
-    /// Gives the memory of an exclusively held page back to the system: its bytes are zeros when it
-    /// is next touched. No store may have the arena registered, because it would go on using the
-    /// old memory.
-    pub(crate) fn give_up(&self, hold: &mut ExclusiveHold<'_>) {
+    /// Gives the memory of exclusively held pages back to the system, neighbours in one call: their
+    /// bytes are zeros when they are next touched. No store may have the arena registered, because
+    /// it would go on using the old memory.
+    pub(crate) fn give_up(&self, holds: &mut [ExclusiveHold<'_>]) {
         if self.is_phantom() {
             return;
         }
-        let page = self.address(hold.frame());
-        // SAFETY: the page belongs to the mapping, and an exclusive hold keeps every reader and
-        // writer of this program off (invariant F2). The kernel does not use it either, because the
-        // page of a request is held or under writeback.
-        let advise =
-            |advice| unsafe { rustix::mm::madvise(page.as_ptr().cast(), PAGE_BYTES, advice) };
-        // Servers lock their memory, and locked memory stays with the usual advice. Before Linux
-        // 5.18 there is no other. If the system refuses both, the memory just stays.
-        let _ = advise(Advice::LinuxDontneedLocked).or_else(|_| advise(Advice::LinuxDontNeed));
+        holds.sort_unstable_by_key(|hold| hold.frame());
+        for run in holds.chunk_by(|one, next| one.frame() + 1 == next.frame()) {
+            for hold in run {
+                self.break_up(hold.frame());
+            }
+            let first = self.address(run[0].frame());
+            let bytes = run.len() * PAGE_BYTES;
+            // SAFETY: the pages belong to the mapping, and exclusive holds keep every reader and
+            // writer of this program off (invariant F2). The kernel does not use them either,
+            // because the page of a request is held or under writeback.
+            let advise =
+                |advice| unsafe { rustix::mm::madvise(first.as_ptr().cast(), bytes, advice) };
+            // Servers lock their memory, and locked memory stays with the usual advice. Before
+            // Linux 5.18 there is no other. If the system refuses both, the memory just stays.
+            let _ = advise(Advice::LinuxDontneedLocked).or_else(|_| advise(Advice::LinuxDontNeed));
+        }
     }
 
     /// The bytes of a held page, for as long as the hold.
@@ -106,7 +113,7 @@ mod tests {
             hold.set_owner(KEY);
             hold.set(flag::MAPPED | flag::UPTODATE);
         }
-        frames.arena().give_up(&mut holds[1]);
+        frames.arena().give_up(&mut holds[1..2]);
         holds.into_iter().for_each(drop);
         for frame in 0..3 {
             let hold = frames.hold(frame, KEY).expect("nobody has it alone");

@@ -48,8 +48,8 @@ struct Load {
 impl Load {
     fn draw(chance: &mut Prng) -> Load {
         let pages_per_s = 1_600 << chance.below(3);
-        // A drain of a third of the limit lets a floor be written.
-        let least_ms = 3 * FLOOR_PAGES * 1_000 / pages_per_s;
+        // A drain of a quarter of the limit lets a floor be written.
+        let least_ms = 4 * FLOOR_PAGES * 1_000 / pages_per_s;
         Load {
             pages_per_s,
             at_risk: Span::from_millis(least_ms * (3 + chance.below(4)) / 2),

@@ -77,18 +77,20 @@ impl Zone {
         let mut first = lock(&self.size.balloon);
         let low = self.marks().low;
         let wanted = self.pages_over().min(Batch::LIMIT as u64);
-        let mut taken = 0;
-        while taken < wanted && self.free_pages() > low {
+        let mut holds = Vec::with_capacity(Batch::LIMIT);
+        while (holds.len() as u64) < wanted && self.free_pages() > low {
             let Some(frame) = self.take_free() else {
                 break;
             };
-            let mut hold = frames.exclude_free(frame);
-            frames.arena().give_up(&mut hold);
+            holds.push(frames.exclude_free(frame));
+        }
+        frames.arena().give_up(&mut holds);
+        let taken = holds.len() as u64;
+        for hold in holds {
             let frame = hold.blank();
             frames.frame(frame).older.store(*first, Ordering::Relaxed);
             *first = frame;
             self.size.balloon_pages.fetch_add(1, Ordering::Relaxed);
-            taken += 1;
         }
         taken
     }
