@@ -205,8 +205,8 @@ impl Tally {
             ));
         }
         said.push_str(&format!(
-            "), {} survivors unlisted; {} of {all} mutants tried, {} do not compile, {} not woven in",
-            self.unlisted, tried, self.unviable, self.left_out
+            "), {} survivors unlisted; {tried} of {all} tried, {} do not compile, {} not woven in",
+            self.unlisted, self.unviable, self.left_out
         ));
         said
     }
