@@ -194,21 +194,17 @@ impl Tally {
         let viable = self.caught + self.missed;
         let (low, high) = sample::interval(self.caught, viable);
         let tried = viable + self.unviable + self.left_out;
-        let mut said = format!(
-            "{} of {viable} viable mutants caught ({:.1} %",
-            self.caught,
-            self.caught as f64 * 100.0 / viable.max(1) as f64,
-        );
-        if tried < all {
-            said.push_str(&format!(
-                "; of all {low:.1} to {high:.1} %, in 95 of 100 samples"
-            ));
-        }
-        said.push_str(&format!(
-            "), {} survivors unlisted; {tried} of {all} tried, {} do not compile, {} not woven in",
-            self.unlisted, self.unviable, self.left_out
-        ));
-        said
+        let percent = self.caught as f64 * 100.0 / viable.max(1) as f64;
+        let of_all = if tried < all {
+            format!("; of all {low:.1} to {high:.1} %, in 95 of 100 samples")
+        } else {
+            String::new()
+        };
+        format!(
+            "{} of {viable} viable mutants caught ({percent:.1} %{of_all}), {} survivors unlisted; \
+             {tried} of {all} tried, {} do not compile, {} not woven in",
+            self.caught, self.unlisted, self.unviable, self.left_out
+        )
     }
 }
 

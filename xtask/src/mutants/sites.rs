@@ -208,15 +208,14 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             let of = self.wanted(guard.span(), Genre::MatchArmGuard);
             if !of.is_empty() {
                 let range = guard.span().byte_range();
-                let mut open = String::from("(");
-                for (number, mutant) in &of {
+                let chosen = of.iter().map(|(number, mutant)| {
                     let whether = is(*number);
-                    open.push_str(&match mutant.replacement.trim() {
+                    match mutant.replacement.trim() {
                         "true" => format!("{whether} || "),
                         _ => format!("!{whether} && "),
-                    });
-                }
-                open.push('(');
+                    }
+                });
+                let open = format!("({}(", chosen.collect::<String>());
                 let close = vec![("))".to_owned(), None)];
                 let edits = vec![
                     (range.start..range.start, vec![(open, None)]),
