@@ -194,4 +194,10 @@ mod tests {
         let back_to_back = [(1_001, 0), (1_001, 0)];
         assert!(is_late(oldest_ms(2_000, &back_to_back), 2_000));
     }
+
+    #[test]
+    fn a_pass_is_due_at_half_of_the_limit_and_a_byte_of_that_age_keeps_it() {
+        assert_eq!([2_000, 301].map(due_ms), [1_000, 150]);
+        assert!(!is_late(2_000, 2_000) && is_late(2_001, 2_000));
+    }
 }

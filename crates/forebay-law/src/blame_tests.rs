@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 const LONGEST_US: u64 = 1 << 50;
 
@@ -265,4 +266,38 @@ fn vector_b7_calls_in_parallel_are_helped_as_one_call_is() {
     seen.elapsed_us = 3_800_000;
     (seen.store_pages_per_s, seen.limit_pages) = (1_000, 11_000);
     assert!(savings(&seen).store_helps() && savings(&seen).memory_helps());
+}
+
+#[test]
+fn names_tell_causes_and_suspects_apart() {
+    let causes: BTreeSet<&str> = Cause::ALL.map(Cause::name).into();
+    let suspects: BTreeSet<&str> = Suspect::ALL.map(Suspect::name).into();
+    assert_eq!((causes.len(), suspects.len()), (CAUSES, SUSPECTS));
+    assert!(!causes.contains("") && !suspects.contains(""));
+}
+
+#[test]
+fn half_of_the_pages_may_be_failed_and_a_quarter_is_not_small() {
+    let half = PauseFacts {
+        own_pages: 2_500,
+        dirty_pages: 10_000,
+        failed_pages: 5_000,
+        is_at_hard_limit: true,
+        ..PauseFacts::default()
+    };
+    assert_eq!(cause_of_pause(&half), Cause::OwnRate);
+    let own_pages = 2_499;
+    assert_eq!(
+        cause_of_pause(&PauseFacts { own_pages, ..half }),
+        Cause::OthersDirty
+    );
+}
+
+#[test]
+fn of_two_that_are_blamed_alike_the_first_is_named() {
+    let mut inputs = waited(Cause::StoreRead, 10);
+    inputs.waited_us[Cause::SyncWrites as usize] = 4;
+    inputs.waited_us[Cause::Commit as usize] = 4;
+    let verdict = blame(&inputs);
+    assert_eq!((verdict.second, verdict.second_us), (Suspect::Sync, 4));
 }

@@ -359,3 +359,97 @@ fn a_promise_made_late_starts_from_what_is_dirty() {
     };
     assert_eq!(DrainLimit::begun(&little).limit_pages, 1_000);
 }
+
+#[test]
+fn a_promise_is_as_long_as_the_floor_takes() {
+    assert_eq!(least_promise_ms(256, 928), 276);
+    assert_eq!(least_promise_ms(3, 0), 3_000);
+}
+
+#[test]
+fn steps_are_200_ms_apart_from_the_first_on() {
+    let inputs = DrainInputs {
+        floor_pages: 256,
+        most_pages: 50_000,
+        now_ms: 10_000,
+        ..DrainInputs::default()
+    };
+    let begun = DrainLimit::begun(&inputs);
+    assert!(!begun.is_due(10_199) && begun.is_due(10_200));
+    assert!(DrainLimit::default().is_due(0));
+}
+
+/// The stage of a look after a step at `now_ms`, for a limit of 10,000 pages.
+fn stage_after(look: Look, inputs: DrainInputs, now_ms: u64) -> Look {
+    let limit = DrainLimit {
+        limit_pages: 10_000,
+        look,
+        ..DrainLimit::default()
+    };
+    let inputs = DrainInputs { now_ms, ..inputs };
+    limit.looked(&inputs).look
+}
+
+#[test]
+fn each_stage_of_a_look_lasts_as_long_as_the_promise_within_bounds() {
+    let middle = (LEAST_LOOK_MS + MOST_LOOK_MS) / 4;
+    let lengths = [
+        (1, LEAST_LOOK_MS / 2),
+        (middle, middle),
+        (1 << 40, MOST_LOOK_MS / 2),
+    ];
+    let (from_ms, from_pages, before) = (1_000, 0, 5_000);
+    for (promise_ms, length_ms) in lengths {
+        let inputs = DrainInputs {
+            promise_ms,
+            most_pages: 100_000,
+            dirty_pages: 9_000,
+            ..DrainInputs::default()
+        };
+        let end_ms = from_ms + length_ms;
+        let measures = Look::Before {
+            from_ms,
+            from_pages,
+        };
+        let fills = Look::Filling { from_ms, before };
+        let looks = Look::Above {
+            from_ms,
+            from_pages,
+            before,
+        };
+        for look in [measures, fills, looks] {
+            let stays = stage_after(look, inputs, end_ms - 1);
+            assert_eq!(stays, look, "{promise_ms}");
+        }
+        let filling = stage_after(measures, inputs, end_ms);
+        assert!(matches!(filling, Look::Filling { from_ms, .. } if from_ms == end_ms));
+        let above = stage_after(fills, inputs, end_ms);
+        assert!(matches!(above, Look::Above { from_ms, .. } if from_ms == end_ms));
+        assert_eq!(stage_after(looks, inputs, end_ms), Look::Since(end_ms));
+    }
+}
+
+#[test]
+fn a_look_begins_and_goes_on_only_while_its_limit_holds_the_writers() {
+    let held = DrainInputs {
+        promise_ms: 1_000,
+        most_pages: 10_001,
+        dirty_pages: 6_250,
+        ..DrainInputs::default()
+    };
+    let free = DrainInputs {
+        dirty_pages: 6_249,
+        ..held
+    };
+    let elsewhere = DrainInputs {
+        most_pages: 10_000,
+        ..held
+    };
+    let begins = stage_after(Look::Since(0), held, LOOK_EVERY_MS);
+    assert!(matches!(begins, Look::Before { .. }));
+    for idle in [free, elsewhere] {
+        let rests = stage_after(Look::Since(0), idle, LOOK_EVERY_MS);
+        assert_eq!(rests, Look::Since(0));
+        assert_eq!(stage_after(begins, idle, 70_000), Look::Since(70_000));
+    }
+}

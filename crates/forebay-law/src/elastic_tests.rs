@@ -285,3 +285,112 @@ proptest! {
         prop_assert!(taken <= one.headroom_bytes || headroom_mib <= 48 + 26);
     }
 }
+
+#[test]
+fn causes_have_names() {
+    let names = [Cause::Room, Cause::Pressure, Cause::Spare].map(Cause::name);
+    assert_eq!(names, ["room", "pressure", "spare"]);
+}
+
+#[test]
+fn a_look_comes_when_half_a_margin_would_be_left() {
+    let one = ElasticInputs {
+        budget_bytes: 1_000 * MIB,
+        headroom_bytes: (48 + 256) * MIB,
+        ..inputs()
+    };
+    assert_eq!(next_look_ms(&one, &Elastic::begun(&one)), 500);
+}
+
+/// A budget below its ceiling, with 100 MiB more than two margins beside it.
+fn roomy() -> ElasticInputs {
+    ElasticInputs {
+        budget_bytes: 512 * MIB,
+        headroom_bytes: 292 * MIB,
+        now_ms: 1_000,
+        ..inputs()
+    }
+}
+
+fn rises(elastic: Elastic, inputs: &ElasticInputs) -> bool {
+    let change = elastic.advanced(inputs).1;
+    change.is_some_and(|change| change.cause == Cause::Spare)
+}
+
+#[test]
+fn room_that_was_there_at_the_start_counts_from_there() {
+    let begun = Elastic::begun(&roomy());
+    let at = |now_ms| ElasticInputs { now_ms, ..roomy() };
+    assert!(!rises(begun, &at(1_000 + LEAST_HOLD_MS - 1)));
+    assert!(rises(begun, &at(1_000 + LEAST_HOLD_MS)));
+    let none = ElasticInputs {
+        headroom_bytes: 192 * MIB,
+        ..roomy()
+    };
+    assert_eq!(Elastic::begun(&none).ample_ms, None);
+}
+
+#[test]
+fn pressure_counts_if_less_than_two_margins_are_free() {
+    let elastic = Elastic {
+        ample_ms: Some(0),
+        pressed_ms: Some(59_000),
+        hold_ms: LEAST_HOLD_MS,
+        ..Elastic::default()
+    };
+    let with = |is_pressed, free_mib| ElasticInputs {
+        is_pressed,
+        free_bytes: free_mib * MIB,
+        now_ms: 60_000,
+        ..roomy()
+    };
+    for (is_pressed, free_mib, expected) in [
+        (false, 150, true),
+        (true, 150, false),
+        (true, 192, true),
+        (true, 300, true),
+    ] {
+        let found = rises(elastic, &with(is_pressed, free_mib));
+        assert_eq!(found, expected, "{is_pressed} {free_mib}");
+    }
+    let due = Elastic::begun(&roomy());
+    let fall = |free_mib| due.advanced(&with(true, free_mib)).1;
+    let eighth = Change {
+        to_bytes: 448 * MIB,
+        cause: Cause::Pressure,
+    };
+    assert_eq!(fall(150), Some(eighth));
+    assert_ne!(fall(192), Some(eighth));
+}
+
+#[test]
+fn a_fall_soon_after_the_last_run_makes_room_wait_longer() {
+    let elastic = Elastic {
+        run_ms: Some(0),
+        rose_ms: Some(5),
+        hold_ms: LEAST_HOLD_MS,
+        ..Elastic::default()
+    };
+    let hold_after = |now_ms| {
+        let one = ElasticInputs { now_ms, ..roomy() };
+        elastic.fallen(&one, Cause::Room).hold_ms
+    };
+    let soon_ms = LONG_HOLD_MS + LEAST_HOLD_MS;
+    assert_eq!(hold_after(soon_ms), LONG_HOLD_MS);
+    assert_eq!(hold_after(soon_ms + 1), LEAST_HOLD_MS);
+}
+
+#[test]
+fn steps_upwards_are_a_second_apart() {
+    let elastic = Elastic {
+        rose_ms: Some(1_000),
+        ..Elastic::default()
+    };
+    let to_mib = |now_ms| {
+        let one = ElasticInputs { now_ms, ..roomy() };
+        elastic.risen(&one, 100 * MIB).1.map(|it| it.to_bytes / MIB)
+    };
+    assert_eq!(to_mib(1_999), None);
+    assert_eq!(to_mib(2_000), Some(512 + 48));
+    assert_eq!(to_mib(2_500), Some(512 + 72));
+}

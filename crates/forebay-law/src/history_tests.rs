@@ -259,3 +259,113 @@ proptest! {
         }
     }
 }
+
+/// The targets of the four lists in the order of [`SIZES`].
+fn targets_of_lists(inputs: &ScanInputs, weights: RotationWeights, is_kswapd: bool) -> [u64; 4] {
+    let scan = RotationScan {
+        anon: ANON,
+        file: FILE,
+        weights,
+        is_kswapd,
+    };
+    let targets = scan_targets_by_rotation(inputs, &scan);
+    [
+        targets.inactive_anon,
+        targets.active_anon,
+        targets.inactive_file,
+        targets.active_file,
+    ]
+}
+
+fn inputs_of_lists(sizes: [u64; 4]) -> ScanInputs {
+    ScanInputs {
+        sizes: ListSizes {
+            inactive_anon: sizes[0],
+            active_anon: sizes[1],
+            inactive_file: sizes[2],
+            active_file: sizes[3],
+        },
+        priority: 10,
+        swappiness: 60,
+        swap_has_room: true,
+        may_deactivate_file: true,
+        ..ScanInputs::default()
+    }
+}
+
+#[test]
+fn the_last_priority_looks_at_all_lists_alike_unless_nothing_may_be_swapped() {
+    use RotationWeights::Plain;
+    let last = ScanInputs {
+        priority: 0,
+        ..inputs_of_lists(SIZES)
+    };
+    assert_eq!(targets_of_lists(&last, Plain, false), SIZES);
+    let never = ScanInputs {
+        swappiness: 0,
+        ..last
+    };
+    assert_ne!(targets_of_lists(&never, Plain, false), SIZES);
+}
+
+#[test]
+fn many_inactive_file_pages_spare_the_others_with_plain_weights() {
+    use RotationWeights::{Plain, PlusOne};
+    let many = ScanInputs {
+        may_deactivate_file: false,
+        ..inputs_of_lists(SIZES)
+    };
+    let [anon, active_anon, file, _] = targets_of_lists(&many, Plain, false);
+    assert_eq!((anon, active_anon, file), (0, 0, 97));
+    assert_eq!(targets_of_lists(&many, PlusOne, false)[1], 3);
+    let few = ScanInputs {
+        sizes: ListSizes {
+            inactive_file: 1_023,
+            ..many.sizes
+        },
+        ..many
+    };
+    assert_eq!(targets_of_lists(&few, Plain, false)[1], 3);
+}
+
+#[test]
+fn small_lists_are_those_of_less_than_a_batch_at_this_priority() {
+    let by_kswapd = |sizes, swap_has_room| {
+        let inputs = ScanInputs {
+            priority: TOP_PRIORITY,
+            swap_has_room,
+            ..inputs_of_lists(sizes)
+        };
+        targets_of_lists(&inputs, RotationWeights::PlusOne, true)
+    };
+    let batch = 32 << TOP_PRIORITY;
+    assert_eq!(by_kswapd([0, 0, batch - 20, 20], false), [0, 0, 31, 0]);
+    assert_eq!(by_kswapd([0, 0, batch - 21, 20], false), [0, 0, 32, 20]);
+    assert_eq!(by_kswapd([100, 20, 3_000, 20], true), [32, 20, 32, 20]);
+    assert_eq!(by_kswapd([100, 20, 3_000, 20], false), [0, 0, 32, 20]);
+}
+
+#[test]
+fn an_eighth_of_what_was_looked_at_is_no_progress_and_a_page_more_is() {
+    let after = |pages| consider_throttle_early(pages, 1_000, 5, false, EarlyProgress::AnEighth);
+    assert_eq!((after(125), after(126)), (Progress::Sleep, Progress::Wake));
+}
+
+#[test]
+fn a_writer_is_stopped_at_half_of_the_threshold_at_the_earliest() {
+    assert_eq!(task_limits(200_000, 8, 1).task_thresh, 100_000);
+}
+
+#[test]
+fn writers_that_throttle_themselves_are_asked_and_write_in_these_steps() {
+    let limit = |pages| foreground_ratelimit(pages, 4, false);
+    assert_eq!([1 << 20, 16_384, 100].map(limit), [1_024, 128, 16]);
+    assert_eq!(foreground_ratelimit(16_384, 1, false), 512);
+    assert_eq!(foreground_ratelimit(1 << 20, 4, true), 8);
+    assert_eq!(foreground_chunk(1_024, 100), 1_536);
+    assert_eq!(foreground_chunk(10, 101), 151);
+    let ten = Tick::of_ms(10);
+    let naps = [1, 40, 64].map(|ms| next_nap_ms(ms, Tick::FINE));
+    assert_eq!((naps, next_nap_ms(40, ten)), ([2, 80, 100], 80));
+    assert_eq!(next_nap_ms(80, Tick::of_ms(3)), 99);
+}

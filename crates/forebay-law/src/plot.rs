@@ -107,3 +107,26 @@ fn alone(limits: DirtyLimits, dirty: u64, pages_per_s: u64) -> PositionInputs {
         store_background: limits.background,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_law_is_sampled_from_first_to_last() {
+        let rows: Vec<u64> = sampled(10, 20, 2, |x| x).map(|row| row.x).collect();
+        assert_eq!(rows, [10, 15, 20]);
+    }
+
+    #[test]
+    fn the_loop_begins_at_the_end_of_the_free_run_and_settles() {
+        let limits = DirtyLimits {
+            thresh: 200_000,
+            background: 100_000,
+        };
+        let samples: Vec<LoopSample> = closed_loop(limits, 10, 25_600).take(150).collect();
+        assert_eq!((samples[0].now_ms, samples[0].dirty), (0, 150_000));
+        assert_eq!(samples[1].now_ms, BANDWIDTH_INTERVAL_MS);
+        assert!((2_000..=3_200).contains(&samples[149].ratelimit));
+    }
+}

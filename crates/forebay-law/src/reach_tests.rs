@@ -166,3 +166,38 @@ fn a_guess_takes_a_slow_store_fifty_milliseconds_at_most() {
     let inputs = waiting(pace, 256);
     assert_eq!(reach(100, &inputs), 12 + 128);
 }
+
+#[test]
+fn a_store_is_known_by_its_quickest_read_and_forgets_a_sixteenth_of_its_rate() {
+    let known = ReadPace {
+        latency_us: 1_000_000,
+        latency_pages: 32,
+        pages_per_s: 1_600,
+    };
+    let probe = Probe {
+        took_us: 1_000_000,
+        own_pages: 64,
+        ended_pages: 800,
+        was_alone: false,
+    };
+    let expected = ReadPace {
+        pages_per_s: 1_550,
+        ..known
+    };
+    assert_eq!(known.observed(probe), expected);
+}
+
+#[test]
+fn a_reach_of_twice_the_target_stays_and_a_page_more_is_halved() {
+    let inputs = ReachInputs {
+        pace: ReadPace {
+            latency_us: US_PER_S,
+            latency_pages: 32,
+            pages_per_s: 1_000,
+        },
+        room_pages: 10_000,
+        ..ReachInputs::default()
+    };
+    assert_eq!(reach(2_500, &inputs), 2_500);
+    assert_eq!(reach(2_501, &inputs), 1_250);
+}

@@ -314,3 +314,38 @@ proptest! {
         prop_assert_eq!(decide(window, &off), expected);
     }
 }
+
+#[test]
+fn a_window_that_is_all_ahead_takes_in_the_next_one() {
+    let window = |size, async_size| Window {
+        start: 5,
+        size,
+        async_size,
+    };
+    let of = |index, size, async_size| settled(index, 64, window(size, async_size));
+    let grown = ReadaheadDecision::Window {
+        window: window(12, 8),
+        marker: Some(9),
+    };
+    assert_eq!(of(5, 4, 4), grown);
+    let unmarked = ReadaheadDecision::Window {
+        window: window(4, 0),
+        marker: None,
+    };
+    assert_eq!(of(5, 4, 0), unmarked);
+}
+
+#[test]
+fn a_request_longer_than_a_window_begins_one_and_an_empty_one_counts_as_a_page() {
+    let asks = |page_index, request_pages| ReadaheadInputs {
+        page_index,
+        request_pages,
+        max_pages: 32,
+        ..ReadaheadInputs::default()
+    };
+    let decided = |inputs| decide(Window::default(), &inputs);
+    assert_eq!(decided(asks(1_000, 33)), begun_window(&asks(1_000, 33)));
+    assert_eq!(decided(asks(1_000, 32)), by_context(&asks(1_000, 32)));
+    assert_ne!(begun_window(&asks(1_000, 32)), by_context(&asks(1_000, 32)));
+    assert_eq!(decided(asks(0, 0)), decided(asks(0, 1)));
+}

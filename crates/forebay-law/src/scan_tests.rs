@@ -338,3 +338,43 @@ fn active_pages_are_deactivated_only_beside_an_inactive_list_under_a_tenth() {
     assert!(!inactive_is_under_tenth(500, 500));
     assert!(!inactive_is_under_tenth(0, 0));
 }
+
+#[test]
+fn lists_with_nothing_to_take_at_this_priority_do_not_decide() {
+    let short_of_files = ScanInputs {
+        sizes: ListSizes {
+            inactive_anon: 1_023,
+            ..ListSizes::default()
+        },
+        priority: 10,
+        swappiness: 60,
+        swap_has_room: true,
+        high_mark_sum: 1,
+        may_deactivate_file: true,
+        ..ScanInputs::default()
+    };
+    assert_eq!(balance_mode(&short_of_files), BalanceMode::Fraction);
+    let few_files = ScanInputs {
+        sizes: ListSizes {
+            inactive_file: 1_023,
+            ..ListSizes::default()
+        },
+        high_mark_sum: 0,
+        may_deactivate_file: false,
+        ..short_of_files
+    };
+    assert_eq!(balance_mode(&few_files), BalanceMode::Fraction);
+}
+
+#[test]
+fn vector_v8_with_the_kinds_exchanged_and_with_as_much_left_of_both() {
+    let got = rebalance(targets(640, 320, 320, 160), targets(544, 224, 224, 64));
+    assert_eq!(got, targets(166, 35, 0, 0));
+    let got = rebalance(targets(320, 160, 640, 320), targets(144, 144, 144, 144));
+    assert_eq!(got, targets(51, 97, 0, 0));
+}
+
+#[test]
+fn a_pass_that_reached_its_goal_does_not_press_harder() {
+    assert!(!kswapd_presses_harder(100, 100, 1) && kswapd_presses_harder(99, 100, 1));
+}

@@ -211,4 +211,23 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn what_may_pass_by_itself_is_tried_again_and_nothing_else() {
+        let passes = [
+            Failure::NoSpace,
+            Failure::Device(5),
+            Failure::NoAnswer,
+            Failure::Forgotten,
+        ];
+        let stays = [
+            Failure::Gone,
+            Failure::ReadOnly,
+            Failure::OutOfRange,
+            Failure::Unsupported,
+            Failure::Fenced,
+        ];
+        assert!(passes.into_iter().all(Failure::is_transient));
+        assert!(!stays.into_iter().any(Failure::is_transient));
+    }
 }

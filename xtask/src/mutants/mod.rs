@@ -1,19 +1,27 @@
 //! Mutation testing: checks whether the tests of a part notice each small change that the tool
 //! `cargo-mutants` makes to it.
 //!
-//! A mutant that no test notices is a survivor. `mutants-survivors.toml` says why each known one
-//! may live; one that is not in it fails the run. The tool is no dependency: it is installed beside
-//! the repository.
+//! The tool lists the changes. They are woven into one text and built once, and each is switched on
+//! in turn: a build for each of them takes minutes where a run of the tests takes seconds. A mutant
+//! that no test notices is a survivor. `mutants-survivors.toml` says why each known one may live;
+//! one that is not in it fails the run. The tool is no dependency: it is installed beside the
+//! repository.
 
-mod outcome;
+mod build;
+mod list;
 mod part;
+mod sample;
+mod sites;
 mod survivors;
+mod trial;
+mod weave;
 
 pub(crate) use survivors::{PATH, Survivor, parse};
 
 use crate::error::TaskError;
 use crate::source::repository;
-use outcome::{Outcome, Summary};
+use crate::tree_copy::TreeCopy;
+use list::Mutant;
 use part::Part;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,41 +29,39 @@ use std::process::Command;
 
 /// The command that installs the tool. The output of this version is understood.
 const INSTALL: &str = "cargo install --locked --root target/tools cargo-mutants --version 27.1.0";
-/// A mutant whose tests take longer than this many seconds is caught: most of them never end.
-const TEST_SECONDS: &str = "120";
-/// The sample of a day: one shard of this many, about twelve mutants of laws, and the time for it.
-const DAYS: u64 = 74;
-const DAY_SECONDS: &str = "60";
+/// The mutants of laws that are tried on one day.
+const A_DAY: usize = 12;
 
 /// The call of the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Call {
     part: Part,
-    /// In the form of the tool: `k/n`.
-    shard: Option<String>,
-    /// Ends after [`DAY_SECONDS`].
-    is_sample: bool,
+    /// How many mutants are tried, and the seed that chooses them; all if there is none.
+    sample: Option<(usize, u64)>,
+    /// Survivors are reported, and are no failure.
+    only_reports: bool,
 }
 
 impl Call {
     fn parse(words: &[&str], day: u64) -> Option<Call> {
-        let mut call = Call {
-            part: Part::Laws,
-            shard: None,
-            is_sample: false,
-        };
+        let (mut part, mut size, mut seed, mut only_reports) = (Part::Laws, None, 0, false);
         let mut words = words.iter();
         while let Some(&word) = words.next() {
             match word {
-                "--shard" => call.shard = Some((*words.next()?).to_owned()),
+                "--sample" => size = Some(words.next()?.parse().ok()?),
+                "--seed" => seed = words.next()?.parse().ok()?,
                 "--today" => {
-                    call.shard = Some(format!("{}/{DAYS}", day % DAYS));
-                    call.is_sample = true;
+                    (size, seed) = (Some(A_DAY), day);
+                    only_reports = true;
                 }
-                _ => call.part = Part::named(word)?,
+                _ => part = Part::named(word)?,
             }
         }
-        Some(call)
+        Some(Call {
+            part,
+            sample: size.map(|size| (size, seed)),
+            only_reports,
+        })
     }
 }
 
@@ -79,21 +85,42 @@ fn today() -> u64 {
 fn try_out(call: &Call) -> Result<bool, TaskError> {
     let root = repository()?;
     let survivors = listed(&root)?;
+    let all = mutants_of(&root, call.part)?;
+    let chosen: Vec<Mutant> = match call.sample {
+        Some((size, seed)) => {
+            let chosen = sample::choose(all.len(), size, seed).into_iter();
+            chosen.map(|index| all[index].clone()).collect()
+        }
+        None => all.clone(),
+    };
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root.join("target"), PathBuf::from)
         .join("mutants");
-    let folder = target.join(call.part.name());
-    let made = fs::create_dir_all(&folder);
-    made.map_err(|cause| TaskError::Write {
-        path: folder.clone(),
-        cause,
-    })?;
-    let is_complete = start(&root, &folder, call)?;
-    let outcomes = outcome::read(&folder.join("mutants.out/outcomes.json"))?;
-    let is_listed = report(&root, &outcomes, &survivors, is_complete);
-    // Not all files have been tried yet, so a sample only reports: whether a change passes must not
-    // depend on the day.
-    Ok(is_listed || call.is_sample)
+    let tree = TreeCopy::make(&root, target.join("tree"))?;
+    let built = build::build(&tree, &target.join("build"), call.part, &chosen)?;
+    let passes =
+        |number, mutant| trial::passes(tree.path(), call.part, &built.programs, number, mutant);
+    if !passes(0, None)? {
+        return Err(TaskError::Failed {
+            command: format!("run the tests of {} without a mutant", call.part.name()),
+            message: format!("see {:?}", built.programs),
+        });
+    }
+    let mut tally = Tally::default();
+    for (number, mutant) in (1..).zip(&chosen) {
+        if built.unviable.contains(&number) {
+            tally.unviable += 1;
+        } else if built.left_out.contains(&number) {
+            println!("not woven in: {}", mutant.name());
+            tally.left_out += 1;
+        } else {
+            let is_caught = !passes(number, Some(mutant))?;
+            tally.note(is_caught, mutant, &mutant.line_of(&root)?, &survivors);
+        }
+    }
+    println!("{}", tally.said(all.len()));
+    // A sample of the day only reports: whether a change passes must not depend on the day.
+    Ok(tally.unlisted == 0 || call.only_reports)
 }
 
 fn listed(root: &Path) -> Result<Vec<Survivor>, TaskError> {
@@ -105,112 +132,137 @@ fn listed(root: &Path) -> Result<Vec<Survivor>, TaskError> {
     })
 }
 
-/// Runs the tool; true if it had time for all mutants.
-fn start(root: &Path, folder: &Path, call: &Call) -> Result<bool, TaskError> {
-    // The results of an earlier run must not be taken for those of this one.
-    let _ = fs::remove_dir_all(folder.join("mutants.out"));
+/// All mutants of `part`, as the tool lists them.
+fn mutants_of(root: &Path, part: Part) -> Result<Vec<Mutant>, TaskError> {
     let tools = root.join("target/tools/bin");
     let path = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::iter::once(tools).chain(std::env::split_paths(&path));
     let path = std::env::join_paths(paths).unwrap_or(path);
-    let seconds = if call.is_sample { DAY_SECONDS } else { "0" };
-    // `timeout 0` sets no limit. An interrupted tool has written what it knows by then.
-    let mut command = Command::new("timeout");
+    let mut command = Command::new("cargo");
     command
-        .args(["--signal=INT", "--kill-after=20", seconds])
-        .args(["cargo", "mutants", "-j", "1", "--no-times"])
-        .args(["--timeout", TEST_SECONDS, "--package", call.part.package()])
-        .args(["--exclude", "**/*_tests.rs", "--sharding", "round-robin"])
-        .arg("--output")
-        .arg(folder);
-    for files in call.part.files() {
+        .args(["mutants", "--list", "--json", "--package", part.package()])
+        .args(["--exclude", "**/*_tests.rs"]);
+    for files in part.files() {
         command.args(["--file", files]);
     }
-    if let Some(shard) = &call.shard {
-        command.args(["--shard", shard]);
-    }
-    command
-        .arg("--")
-        .args(call.part.tests())
-        .current_dir(root)
-        .env("PATH", path)
-        .env("CARGO_PROFILE_DEV_DEBUG", "false")
-        // A failing property need not be shrunk to a small case.
-        .env("PROPTEST_MAX_SHRINK_ITERS", "0")
-        .env("PROPTEST_FAILURE_PERSISTENCE", "off");
-    let status = command.status().map_err(|cause| TaskError::Start {
-        command: "timeout cargo mutants".to_owned(),
+    let output = command.current_dir(root).env("PATH", path).output();
+    let output = output.map_err(|cause| TaskError::Start {
+        command: "cargo mutants".to_owned(),
         cause,
     })?;
-    // 2: mutants were missed; 3: some took too long; 124: the time was up.
-    match status.code() {
-        Some(0 | 2 | 3) => Ok(true),
-        Some(124) => Ok(false),
-        _ => Err(TaskError::Failed {
-            command: "cargo mutants".to_owned(),
-            message: format!("see above; if it is not installed: {INSTALL}"),
-        }),
+    let failed = |message| TaskError::Failed {
+        command: "cargo mutants --list".to_owned(),
+        message,
+    };
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(failed(format!("{said}\nif it is not installed: {INSTALL}")));
     }
+    list::parse(&String::from_utf8_lossy(&output.stdout)).map_err(failed)
 }
 
-fn report(root: &Path, outcomes: &[Outcome], survivors: &[Survivor], is_complete: bool) -> bool {
-    let of = |summary: Summary| outcomes.iter().filter(move |of| of.summary == summary);
-    let caught = of(Summary::Caught).count() + of(Summary::Timeout).count();
-    let mut unlisted = 0;
-    for survivor in of(Summary::Missed) {
-        let line = survivor.line_of(root);
-        let known = survivors.iter().find(|known| known.is(survivor, &line));
-        if let Some(known) = known {
-            println!("survivor, {}: {}", known.reason, survivor.name());
+/// What became of the mutants.
+#[derive(Debug, Default)]
+struct Tally {
+    caught: usize,
+    missed: usize,
+    /// Missed, and not in the list.
+    unlisted: usize,
+    unviable: usize,
+    left_out: usize,
+}
+
+impl Tally {
+    fn note(&mut self, is_caught: bool, mutant: &Mutant, line: &str, survivors: &[Survivor]) {
+        let known = survivors.iter().find(|known| known.is(mutant, line));
+        let name = mutant.name();
+        match (is_caught, known) {
+            (true, None) => println!("caught: {name}"),
+            (true, Some(_)) => println!("caught, and in {PATH}: {name}"),
+            (false, Some(known)) => println!("survivor, {}: {name}", known.reason),
+            (false, None) => {
+                self.unlisted += 1;
+                println!("SURVIVOR that is not in {PATH}: {name}\n    {line}");
+            }
+        }
+        self.caught += usize::from(is_caught);
+        self.missed += usize::from(!is_caught);
+    }
+
+    /// The last line of the report, for a part that has `all` mutants.
+    fn said(&self, all: usize) -> String {
+        let viable = self.caught + self.missed;
+        let (low, high) = sample::interval(self.caught, viable);
+        let tried = viable + self.unviable + self.left_out;
+        let percent = self.caught as f64 * 100.0 / viable.max(1) as f64;
+        let of_all = if tried < all {
+            format!("; of all {low:.1} to {high:.1} %, in 95 of 100 samples")
         } else {
-            unlisted += 1;
-            println!("SURVIVOR that is not in {PATH}: {}", survivor.name());
-            println!("    {line}");
-        }
+            String::new()
+        };
+        format!(
+            "{} of {viable} viable mutants caught ({percent:.1} %{of_all}), {} survivors unlisted; \
+             {tried} of {all} tried, {} do not compile, {} not woven in",
+            self.caught, self.unlisted, self.unviable, self.left_out
+        )
     }
-    for caught in of(Summary::Caught) {
-        let line = caught.line_of(root);
-        if survivors.iter().any(|known| known.is(caught, &line)) {
-            println!("caught, and in {PATH}: {}", caught.name());
-        }
-    }
-    let viable = caught + of(Summary::Missed).count();
-    let rest = if is_complete {
-        ""
-    } else {
-        "; the time was up before all were tried"
-    };
-    println!("{caught} of {viable} viable mutants caught, {unlisted} survivors unlisted{rest}");
-    unlisted == 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use list::{Genre, example};
 
     #[test]
-    fn words_choose_a_part_and_a_shard() {
+    fn words_choose_a_part_and_a_sample() {
         let call = |words: &[&str]| Call::parse(words, 75);
         let laws = Call {
             part: Part::Laws,
-            shard: None,
-            is_sample: false,
+            sample: None,
+            only_reports: false,
         };
         assert_eq!(call(&[]), Some(laws.clone()));
-        let shard = Call {
+        let sample = Call {
             part: Part::State,
-            shard: Some("3/40".into()),
+            sample: Some((40, 3)),
             ..laws.clone()
         };
-        assert_eq!(call(&["--shard", "3/40", "state"]), Some(shard));
+        assert_eq!(
+            call(&["--sample", "40", "--seed", "3", "state"]),
+            Some(sample)
+        );
         let today = Call {
-            shard: Some("1/74".into()),
-            is_sample: true,
+            sample: Some((A_DAY, 75)),
+            only_reports: true,
             ..laws
         };
         assert_eq!(call(&["--today"]), Some(today));
-        for wrong in [&["nothing"][..], &["--shard"]] {
+        for wrong in [&["nothing"][..], &["--sample"], &["--seed", "x"]] {
             assert_eq!(call(wrong), None, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_survivor_that_is_not_listed_is_counted() {
+        let mutant = example(Genre::BinaryOperator, 1, 1, "-");
+        let list = "[[survivor]]\nfile = 'a.rs'\nmutation = 'replace x with - in f'\n\
+                    line = 'a + b'\nreason = 'equivalent'\nwhy = 'b is 0'\n";
+        let list = parse(list).unwrap();
+        let mut tally = Tally::default();
+        tally.note(false, &mutant, "a + b", &list);
+        tally.note(true, &mutant, "a + c", &list);
+        assert_eq!(tally.unlisted, 0);
+        tally.note(false, &mutant, "a + c", &list);
+        assert_eq!(tally.unlisted, 1);
+        let said = tally.said(3);
+        assert!(
+            said.starts_with("1 of 3 viable mutants caught (33.3 %), 1 surv"),
+            "{said}"
+        );
+        assert!(
+            tally.said(4).contains("; of all 6.1 to 79.2 %"),
+            "{}",
+            tally.said(4)
+        );
     }
 }

@@ -33,6 +33,15 @@ impl Part {
         }
     }
 
+    /// The folder of the package, from the root of the repository.
+    pub(super) fn folder(self) -> &'static str {
+        match self {
+            Part::Laws => "crates/forebay-law",
+            Part::State | Part::Flows => "crates/forebay",
+            Part::Stores => "crates/forebay-store",
+        }
+    }
+
     /// The files that are changed.
     pub(super) fn files(self) -> &'static [&'static str] {
         match self {
@@ -48,12 +57,12 @@ impl Part {
         }
     }
 
-    /// The tests that are run. Those of flows are in files of their own, and each file is linked
-    /// anew for each mutant, so only the broad ones are run.
+    /// The tests that are run, one program after the other until one fails: quick ones that see
+    /// much come first.
     pub(super) fn tests(self) -> &'static [&'static str] {
         match self {
-            Part::Laws | Part::State => &["--lib"],
-            Part::Flows => &[
+            Part::Laws => &["--lib"],
+            Part::State | Part::Flows => &[
                 "--lib",
                 "--test=model",
                 "--test=throttle",
@@ -63,8 +72,31 @@ impl Part {
                 "--test=resize",
                 "--test=readahead",
                 "--test=anonymous",
+                "--test=stores",
+                "--test=zones",
+                "--test=retries",
+                "--test=unstable",
+                "--test=read_many",
+                "--test=at_risk",
+                "--test=commits_beside",
+                "--test=forgotten",
+                "--test=memory",
+                "--test=silence",
+                "--test=sync_range",
+                "--test=why",
+                "--test=history_throttle",
+                "--test=history_reclaim",
             ],
-            Part::Stores => &["--lib", "--test=contract"],
+            Part::Stores => &[
+                "--lib",
+                "--test=contract",
+                "--test=failures",
+                "--test=wrappers",
+                "--test=volumes",
+                "--test=registered",
+                "--test=own_rings",
+                "--test=refused_ring",
+            ],
         }
     }
 }

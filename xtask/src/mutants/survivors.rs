@@ -1,6 +1,6 @@
 //! The list of survivors: `mutants-survivors.toml`.
 
-use super::outcome::Outcome;
+use super::list::Mutant;
 use serde::Deserialize;
 use std::fmt;
 
@@ -58,31 +58,26 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Survivor>, String> {
 
 impl Survivor {
     /// Whether it is this mutant, which changed the line `line`.
-    pub(super) fn is(&self, mutant: &Outcome, line: &str) -> bool {
-        self.file == mutant.file && self.mutation == mutant.mutation && self.line == line
+    pub(super) fn is(&self, mutant: &Mutant, line: &str) -> bool {
+        self.file == mutant.file && self.mutation == mutant.mutation() && self.line == line
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::outcome::Summary;
+    use super::super::list::{Genre, example};
     use super::*;
 
     #[test]
     fn a_survivor_is_known_by_its_line_and_not_by_the_number_of_it() {
-        let text = "[[survivor]]\nfile = 'a.rs'\nmutation = 'replace < with <= in f'\n\
+        let text = "[[survivor]]\nfile = 'a.rs'\nmutation = 'replace x with <= in f'\n\
                     line = 'if a < b {'\nreason = 'missing-test'\nwhy = 'c'\n";
         let list = parse(text).unwrap();
-        let mutant = |mutation: &str, line| Outcome {
-            file: "a.rs".into(),
-            mutation: mutation.into(),
-            line,
-            summary: Summary::Missed,
-        };
-        let known = mutant("replace < with <= in f", 4);
+        let mutant = |with: &str, line| example(Genre::BinaryOperator, line, 1, with);
+        let known = mutant("<=", 4);
         assert!(list[0].is(&known, "if a < b {"));
         assert!(!list[0].is(&known, "if a < c {"));
-        assert!(!list[0].is(&mutant("replace < with > in f", 4), "if a < b {"));
+        assert!(!list[0].is(&mutant(">", 4), "if a < b {"));
         assert_eq!(list[0].reason.to_string(), "missing test");
         assert!(parse(&text.replace("missing-test", "none")).is_err());
     }

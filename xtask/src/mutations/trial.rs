@@ -3,7 +3,7 @@
 use super::list::SeenBy;
 use super::{Mutation, Verdict, schedules};
 use crate::error::TaskError;
-use crate::source::files;
+use crate::tree_copy::TreeCopy;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ const SEEDS: u64 = 2_000;
 
 /// A copy of the tree, the folder in which it is built, and the swarm without mutations.
 pub(super) struct Workshop {
-    tree: PathBuf,
+    tree: TreeCopy,
     target: PathBuf,
     clean: PathBuf,
 }
@@ -25,15 +25,10 @@ impl Workshop {
             .map_or_else(|| root.join("target"), PathBuf::from)
             .join("mutations");
         let workshop = Workshop {
-            tree: target.join("tree"),
+            tree: TreeCopy::make(root, target.join("tree"))?,
             clean: target.join("swarm"),
             target,
         };
-        for path in files(root)? {
-            let from = root.join(&path);
-            let content = fs::read(&from).map_err(|cause| TaskError::Read { path: from, cause })?;
-            workshop.put(&path, &content)?;
-        }
         if !needs_swarm {
             return Ok(workshop);
         }
@@ -49,22 +44,21 @@ impl Workshop {
 
     /// Makes the change, checks whether it is noticed, and takes it back.
     pub(super) fn try_out(&self, mutation: &Mutation) -> Result<Verdict, TaskError> {
-        let path = self.tree.join(&mutation.file);
-        let text = fs::read_to_string(&path).map_err(|cause| TaskError::Read { path, cause })?;
+        let text = self.tree.text(&mutation.file)?;
         let Some(changed) = mutation.apply(&text) else {
             return Err(TaskError::Failed {
                 command: format!("apply {}", mutation.name),
                 message: format!("its text must be in {} exactly once", mutation.file),
             });
         };
-        self.put(&mutation.file, changed.as_bytes())?;
+        self.tree.put(&mutation.file, changed.as_bytes())?;
         if mutation.seen_by == SeenBy::Schedules {
-            let verdict = schedules::run(&self.tree, &self.target, None);
-            self.put(&mutation.file, text.as_bytes())?;
+            let verdict = schedules::run(self.tree.path(), &self.target, None);
+            self.tree.put(&mutation.file, text.as_bytes())?;
             return self.unless_without(verdict?);
         }
         let is_built = self.builds();
-        self.put(&mutation.file, text.as_bytes())?;
+        self.tree.put(&mutation.file, text.as_bytes())?;
         if !is_built? {
             return Ok(Verdict::NotBuilt);
         }
@@ -81,22 +75,11 @@ impl Workshop {
     /// The verdict of the tests of schedules, unless they find the same without the mutation.
     fn unless_without(&self, verdict: Verdict) -> Result<Verdict, TaskError> {
         if let Verdict::Caught { seed, .. } = verdict
-            && schedules::run(&self.tree, &self.target, Some(seed))? != Verdict::Missed
+            && schedules::run(self.tree.path(), &self.target, Some(seed))? != Verdict::Missed
         {
             return Ok(Verdict::AlsoWithout { seed });
         }
         Ok(verdict)
-    }
-
-    /// Writes a file of the copy if it has to change: cargo rebuilds what was written.
-    fn put(&self, path: &str, content: &[u8]) -> Result<(), TaskError> {
-        let to = self.tree.join(path);
-        if fs::read(&to).is_ok_and(|there| there == content) {
-            return Ok(());
-        }
-        let folder = to.parent().expect("a file of the tree is in a folder");
-        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&to, content));
-        written.map_err(|cause| TaskError::Write { path: to, cause })
     }
 
     fn built(&self) -> PathBuf {
@@ -108,7 +91,7 @@ impl Workshop {
         build
             .args(["build", "--release", "--quiet", "--locked"])
             .args(["--package", "forebay-lab", "--example", "swarm"])
-            .current_dir(&self.tree)
+            .current_dir(self.tree.path())
             .env("CARGO_TARGET_DIR", self.target.join("build"))
             // With these a build takes seconds, and the seeds take hardly longer.
             .env("CARGO_INCREMENTAL", "1")

@@ -54,6 +54,9 @@ enum Trouble {
     Failures,
     /// Another store answers no write.
     SilentStore,
+    /// Another store refuses every write. No seed draws it.
+    #[cfg(test)]
+    RefusingStore,
 }
 
 impl Crowd {
@@ -97,6 +100,8 @@ impl Trouble {
         match self {
             Trouble::None | Trouble::Failures => None,
             Trouble::SilentStore => Some(FaultAction::NeverAnswer),
+            #[cfg(test)]
+            Trouble::RefusingStore => Some(FaultAction::Fail(Failure::Device(5))),
         }
     }
 }
@@ -112,7 +117,10 @@ pub(super) fn judge_shares(seed: u64) -> Option<Violation> {
     if !seed.is_multiple_of(EVERY) {
         return None;
     }
-    let crowd = Crowd::draw(seed);
+    judge(seed, Crowd::draw(seed))
+}
+
+fn judge(seed: u64, crowd: Crowd) -> Option<Violation> {
     let machine = machine_of(seed);
     let what = machine.run(watch(machine.rt(), crowd))?;
     Some(Violation {
@@ -262,7 +270,7 @@ fn held_back(got: u64, asked: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::super::later::SINCE_SEED;
-    use super::{Crowd, EVERY, held_back, judge_shares, unequal};
+    use super::{Crowd, EVERY, Trouble, held_back, judge, judge_shares, unequal};
     use std::collections::BTreeSet;
 
     #[test]
@@ -294,5 +302,18 @@ mod tests {
             }
         }
         assert_eq!(tried.len(), 2);
+    }
+
+    /// Its refusals came back as writes that ended, so that it had 86 % of the limit, and writers
+    /// of the other store got 2,304 to 5,120 pages.
+    #[test]
+    fn crowds_share_alike_beside_a_store_that_refuses_every_write() {
+        let crowd = Crowd {
+            writers: 51,
+            call_pages: 256,
+            share_pages_per_s: 55,
+            trouble: Trouble::RefusingStore,
+        };
+        assert_eq!(judge(SINCE_SEED, crowd), None);
     }
 }

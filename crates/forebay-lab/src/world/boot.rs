@@ -289,7 +289,7 @@ fn mount(rt: &Rt, plan: &FileSystemPlan, device: &BootedDevice, swap_bytes: u64)
         }
         BootedDevice::Bucket(bucket) => {
             let volume = Arc::new(InBucket::new(bucket.clone()));
-            return (bucket.clone(), volume, ReclaimWrites::Always);
+            return (bucket.clone(), volume, PastFileSystem::default());
         }
     };
     let room_bytes = device.shape().capacity_bytes.saturating_sub(swap_bytes);

@@ -99,7 +99,11 @@ impl Engine {
             Err(error) => self.pages_failed(object, &backing, (&io, since), error),
         }
         backing.written.fetch_add(pages, Ordering::Relaxed);
-        self.global.complete(&backing, pages, self.now_ms());
+        if is_taken {
+            // A store that refuses is tried again and again, and answers at once: it would have
+            // most of the limit on dirty pages, and the others next to nothing.
+            self.global.complete(&backing, pages, self.now_ms());
+        }
         self.count(Counter::NrWritten, pages);
         self.count(Counter::Pgpgout, pages);
         self.memory.note_written(&io.pages);

@@ -68,7 +68,7 @@ impl Arena {
         if self.is_phantom() {
             return;
         }
-        holds.sort_unstable_by_key(|hold| hold.frame());
+        holds.sort_unstable_by_key(ExclusiveHold::frame);
         for run in holds.chunk_by(|one, next| one.frame() + 1 == next.frame()) {
             for hold in run {
                 self.break_up(hold.frame());

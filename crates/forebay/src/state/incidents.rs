@@ -219,4 +219,14 @@ mod tests {
         });
         assert_eq!(budgets.collect::<Vec<_>>(), [(0, 10, 5), (60_000, 5, 10)]);
     }
+
+    #[test]
+    fn budgets_that_are_far_apart_are_two() {
+        let incidents = Incidents::default();
+        let apart_ms = SAME_MEMORY.as_millis();
+        for ms in [0, apart_ms - 1, 2 * apart_ms - 1] {
+            incidents.resized(at(ms), 2, 1);
+        }
+        assert_eq!(incidents.latest(at(0)).len(), 2);
+    }
 }

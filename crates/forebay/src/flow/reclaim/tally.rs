@@ -103,4 +103,11 @@ mod tests {
         assert!(is_congested(&[(IN_FLIGHT, 10), (to_swap, 1)]));
         assert!(!is_congested(&[(flag::DIRTY, 5), (to_swap, 5)]));
     }
+
+    #[test]
+    fn a_page_in_flight_was_met_before_if_it_is_marked_for_reclaim() {
+        let met = |word| Tally::default().classify(word, || false);
+        assert!(met(IN_FLIGHT) && met(flag::UNSTABLE | flag::RECLAIM));
+        assert!(!met(flag::WRITEBACK) && !met(flag::DIRTY | flag::RECLAIM));
+    }
 }

@@ -1,0 +1,89 @@
+//! Runs the tests with one mutant switched on.
+
+use super::list::Mutant;
+use super::part::Part;
+use crate::error::TaskError;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A program that takes longer than this, or so much processor time or memory, is stopped: most
+/// such mutants never end.
+const WALL_SECONDS: &str = "240";
+const PROCESSOR_SECONDS: &str = "40";
+const MEMORY_BYTES: &str = "8589934592";
+
+/// Whether all tests pass with mutant `number` switched on; 0 is none of them.
+pub(super) fn passes(
+    tree: &Path,
+    part: Part,
+    programs: &[PathBuf],
+    number: usize,
+    mutant: Option<&Mutant>,
+) -> Result<bool, TaskError> {
+    // Those of the changed file are quick, and often enough.
+    if let (Some(mutant), Some(unit_tests)) = (mutant, programs.first()) {
+        let module = module_of(&mutant.file, part.folder());
+        if !run(tree, part, unit_tests, number, &[&module])? {
+            return Ok(false);
+        }
+    }
+    for program in programs {
+        if !run(tree, part, program, number, &[])? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn run(
+    tree: &Path,
+    part: Part,
+    program: &Path,
+    number: usize,
+    filter: &[&str],
+) -> Result<bool, TaskError> {
+    let status = Command::new("timeout")
+        .args(["--signal=KILL", WALL_SECONDS, "prlimit"])
+        .arg(format!("--cpu={PROCESSOR_SECONDS}"))
+        .arg(format!("--as={MEMORY_BYTES}"))
+        .arg("--core=0")
+        .arg(program)
+        .arg("--quiet")
+        .args(filter)
+        .current_dir(tree.join(part.folder()))
+        .env("FOREBAY_MUTANT", number.to_string())
+        // A failing property need not be shrunk to a small case.
+        .env("PROPTEST_MAX_SHRINK_ITERS", "0")
+        .env("PROPTEST_FAILURE_PERSISTENCE", "off")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let status = status.map_err(|cause| TaskError::Start {
+        command: "timeout prlimit".to_owned(),
+        cause,
+    })?;
+    Ok(status.success())
+}
+
+/// The module of the file at `path`, as the names of its tests begin.
+fn module_of(path: &str, folder: &str) -> String {
+    let below = path.strip_prefix(folder).unwrap_or(path);
+    let below = below.strip_prefix("/src/").unwrap_or(below);
+    let name = below.strip_suffix(".rs").unwrap_or(below);
+    let name = name.strip_suffix("/mod").unwrap_or(name);
+    format!("{}::", name.replace('/', "::"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tests_of_a_file_are_those_of_its_module() {
+        let folder = Part::Flows.folder();
+        let of = |path| module_of(path, folder);
+        assert_eq!(of("crates/forebay/src/flow/pause.rs"), "flow::pause::");
+        assert_eq!(of("crates/forebay/src/lists/mod.rs"), "lists::");
+    }
+}
