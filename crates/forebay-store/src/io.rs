@@ -319,7 +319,8 @@ impl Io {
     /// well.
     ///
     /// ```
-    /// # use forebay_store::{Finish, FinishedIo, Io, IoKind, MemoryStore, ObjectId, Request, Store};
+    /// # use forebay_store::{Finish, FinishedIo, Io, IoKind, MemoryStore, ObjectId, Request};
+    /// # use forebay_store::Store;
     /// # struct Done;
     /// # impl Finish for Done {
     /// #     fn finished(&self, _io: FinishedIo) {}

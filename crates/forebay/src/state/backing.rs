@@ -229,6 +229,33 @@ impl fmt::Debug for Backing {
     }
 }
 
+impl Rates {
+    /// Those of a store of which nothing is known; the first guess counts for `samples` samples.
+    fn new(samples: u64, now_ms: u64) -> Rates {
+        let bandwidth = Bandwidth::default();
+        let initial = bandwidth.average_pages_per_s;
+        Rates {
+            bandwidth,
+            steady: Steady::default(),
+            rate: DirtyRate {
+                ratelimit: initial,
+                balanced: initial,
+            },
+            completions: StoreCompletions::default(),
+            written_stamp: 0,
+            dirtied_stamp: 0,
+            updated_ms: now_ms,
+            busy_stamp: Span::ZERO,
+            samples,
+            full_samples: samples,
+            drain: DrainLimit::default(),
+            drain_overshoots: 0,
+            at_risk_overshoots: 0,
+            is_late: false,
+        }
+    }
+}
+
 impl Backing {
     pub(crate) fn new(
         number: usize,
@@ -237,8 +264,6 @@ impl Backing {
         queue: WriteQueue,
         now_ms: u64,
     ) -> Backing {
-        let bandwidth = Bandwidth::default();
-        let initial = bandwidth.average_pages_per_s;
         Backing {
             number,
             geometry: store.geometry(),
@@ -260,25 +285,7 @@ impl Backing {
             exceeded: AtomicBool::new(false),
             taken: AtomicU64::new(0),
             writers_seen: AtomicU64::new(0),
-            rates: Mutex::new(Rates {
-                bandwidth,
-                steady: Steady::default(),
-                rate: DirtyRate {
-                    ratelimit: initial,
-                    balanced: initial,
-                },
-                completions: StoreCompletions::default(),
-                written_stamp: 0,
-                dirtied_stamp: 0,
-                updated_ms: now_ms,
-                busy_stamp: Span::ZERO,
-                samples: queue.samples,
-                full_samples: queue.samples,
-                drain: DrainLimit::default(),
-                drain_overshoots: 0,
-                at_risk_overshoots: 0,
-                is_late: false,
-            }),
+            rates: Mutex::new(Rates::new(queue.samples, now_ms)),
             lists: Mutex::new(FlusherLists::new()),
             requests: FlusherRequests::new(),
             outstanding: Mutex::new(Outstanding::with_room(ROOM)),
