@@ -340,7 +340,7 @@ fn small_lists_are_those_of_less_than_a_batch_at_this_priority() {
     };
     let batch = 32 << TOP_PRIORITY;
     assert_eq!(by_kswapd([0, 0, batch - 20, 20], false), [0, 0, 31, 0]);
-    assert_eq!(by_kswapd([0, 0, batch - 21, 20], false), [0, 0, 32, 20]);
+    assert_eq!(by_kswapd([0, 0, batch - 21, 20], false), [0, 0, 31, 20]);
     assert_eq!(by_kswapd([100, 20, 3_000, 20], true), [32, 20, 32, 20]);
     assert_eq!(by_kswapd([100, 20, 3_000, 20], false), [0, 0, 32, 20]);
 }
