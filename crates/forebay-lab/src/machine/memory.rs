@@ -95,8 +95,10 @@ impl Memory {
     pub(crate) fn scale_by(&mut self, percent: u64) {
         for zone in self.nodes.iter_mut().flat_map(|node| &mut node.zones) {
             if zone.name != DMA {
-                let part = |bytes: u64| u128::from(bytes) * u128::from(percent) / 100;
-                let part = |bytes| u64::try_from(part(bytes)).unwrap_or(u64::MAX);
+                let part = |bytes: u64| {
+                    let part = u128::from(bytes) * u128::from(percent) / 100;
+                    u64::try_from(part).unwrap_or(u64::MAX)
+                };
                 zone.bytes = part(zone.bytes);
                 zone.taken_bytes = zone.taken_bytes.map(part);
             }

@@ -145,7 +145,7 @@ impl Cell {
 
     /// Many writers that are measured from the first moment on, as their authors did: what a store
     /// has not learned yet counts.
-    fn from_boot(mut self) -> Cell {
+    fn measured_from_boot(mut self) -> Cell {
         self.knobs.push(("settle_seconds", "0".into()));
         self.shorter(FROM_BOOT)
     }
@@ -265,8 +265,8 @@ fn dirty_throttling() -> Vec<Cell> {
     };
     let mut cells = vec![
         many("1", "hdd1-desktop", PAIR),
-        many("10", "hdd1-desktop", PAIR).from_boot(),
-        many("100", "hdd1-desktop", PAIR).from_boot(),
+        many("10", "hdd1-desktop", PAIR).measured_from_boot(),
+        many("100", "hdd1-desktop", PAIR).measured_from_boot(),
         many("1000", "hdd1-desktop", PAIR),
         many("50", "hdd1-3g", WITH_CHUNK),
         cell(
