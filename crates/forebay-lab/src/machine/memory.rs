@@ -68,6 +68,11 @@ pub(super) struct ZoneProblem {
     pub(super) problem: String,
 }
 
+fn percent_of(bytes: u64, percent: u64) -> u64 {
+    let part = u128::from(bytes) * u128::from(percent) / 100;
+    u64::try_from(part).unwrap_or(u64::MAX)
+}
+
 impl Memory {
     /// All zones together, bytes.
     pub fn bytes(&self) -> u64 {
@@ -95,12 +100,8 @@ impl Memory {
     pub(crate) fn scale_by(&mut self, percent: u64) {
         for zone in self.nodes.iter_mut().flat_map(|node| &mut node.zones) {
             if zone.name != DMA {
-                let part = |bytes: u64| {
-                    let part = u128::from(bytes) * u128::from(percent) / 100;
-                    u64::try_from(part).unwrap_or(u64::MAX)
-                };
-                zone.bytes = part(zone.bytes);
-                zone.taken_bytes = zone.taken_bytes.map(part);
+                zone.bytes = percent_of(zone.bytes, percent);
+                zone.taken_bytes = zone.taken_bytes.map(|taken| percent_of(taken, percent));
             }
         }
     }
