@@ -68,6 +68,11 @@ pub(super) struct ZoneProblem {
     pub(super) problem: String,
 }
 
+fn percent_of(bytes: u64, percent: u64) -> u64 {
+    let part = u128::from(bytes) * u128::from(percent) / 100;
+    u64::try_from(part).unwrap_or(u64::MAX)
+}
+
 impl Memory {
     /// All zones together, bytes.
     pub fn bytes(&self) -> u64 {

@@ -334,9 +334,9 @@ fn pauses_are_told_apart_by_process_and_by_store() {
                [[machine.file_systems]]\nname = \"slow\"\ndevice = \"other\"\nkind = \"xfs\"\n\
                [[processes]]\nname = \"quick\"\nwrites = {}\n\
                [[processes]]\nname = \"late\"\ncount = 2\nfile_system = \"slow\"\nwrites = {}\n";
-    // A store of 5 MB/s that is taken for 100 is known only after a minute.
+    // Otherwise a store of 5 MB/s is taken for 100 first, and is known only after a minute.
     let head = "length_s = 40\nwarm_up_s = 20\npolicy = \"linux-5.16\"\n\
-                set = { estimate = \"early\" }";
+                set = { estimate = \"early\", write_depth = \"fifth\" }";
     let outcome = played(head, two);
     let count = |name: &str| outcome.distributions[name].count;
     assert_eq!(count("pause@quick"), count("store_pause@data"));
