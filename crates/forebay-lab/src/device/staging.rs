@@ -66,10 +66,6 @@ impl Staging {
         }
     }
 
-    pub(super) fn pages(&self) -> u64 {
-        self.pages
-    }
-
     pub(super) fn is_uploading(&self) -> bool {
         !self.uploading.is_empty()
     }
