@@ -193,9 +193,3 @@ impl Memory {
             .collect()
     }
 }
-
-/// `percent` of `bytes`.
-fn percent_of(bytes: u64, percent: u64) -> u64 {
-    let part = u128::from(bytes) * u128::from(percent) / 100;
-    u64::try_from(part).unwrap_or(u64::MAX)
-}
