@@ -495,7 +495,8 @@ impl Io {
         self.finish(Ok(()));
     }
 
-    /// Ends a write as done and durable, whether or not that was asked for.
+    /// Ends a write as done and durable, whether or not that was asked for. The length that it
+    /// gives its object is durable too ([`Io::grows`]).
     ///
     /// # Panics
     /// If this is not a write.
