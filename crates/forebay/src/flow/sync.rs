@@ -35,6 +35,9 @@ const HALVINGS: u32 = 16;
 /// Up to this many dirty pages, a sync would rather write all of them later than some of them now.
 const LITTLE_PAGES: u64 = 32;
 
+/// Records at the end of a file lie in so many pages.
+const TAIL_PAGES: u64 = 2;
+
 /// A sync waits for so many writes of its first page by others before it takes what it can.
 const FLIGHTS: u32 = 8;
 
@@ -209,7 +212,7 @@ impl Engine {
             return;
         }
         for _ in 0..FLIGHTS {
-            let Some(first) = self.first_if_little(object, pages) else {
+            let Some(first) = self.first_if_few(object, pages, LITTLE_PAGES) else {
                 return;
             };
             let first = first..first + 1;
@@ -220,9 +223,10 @@ impl Engine {
         }
     }
 
-    /// If there is little to write, and the store makes such a write durable by itself, a commit
+    /// If there is one write to make, and the store makes such a write durable by itself, a commit
     /// that is under way ends first. What is written beside it needs the next commit, and so does
-    /// what is written beside that: writes of several callers would need commits for ever.
+    /// what is written beside that: appends of several callers would need commits for ever. Callers
+    /// that write here and there need them anyway.
     async fn commit_under_way_ends(
         &self,
         backing: &Backing,
@@ -231,7 +235,7 @@ impl Engine {
     ) {
         let is_spared = backing.makes_durable.load(Ordering::Relaxed)
             && object.commits.is_under_way()
-            && self.first_if_little(object, pages).is_some();
+            && self.first_if_few(object, pages, TAIL_PAGES).is_some();
         if is_spared {
             // A failure is in the object's sequence of errors, and the write's own commit says if
             // there is no answer.
@@ -240,12 +244,12 @@ impl Engine {
         }
     }
 
-    /// The first of `pages` that is to be written, if there is little to write.
-    fn first_if_little(&self, object: &ObjectState, pages: &Range<u64>) -> Option<u64> {
+    /// The first of `pages` that is to be written, if at most `few` pages of the object are dirty.
+    fn first_if_few(&self, object: &ObjectState, pages: &Range<u64>, few: u64) -> Option<u64> {
         let dirty = lock(&object.dirty);
-        let is_little = dirty.dirty_pages() <= LITTLE_PAGES;
+        let are_few = dirty.dirty_pages() <= few;
         let first = || dirty.next_tagged(&self.slab, Tag::ToWrite, pages.clone());
-        is_little.then(first).flatten()
+        are_few.then(first).flatten()
     }
 
     /// Whether a commit since the last look has ended because the store had started anew. Then the
