@@ -6,7 +6,7 @@
 
 use super::drive::{Command, Drive};
 use super::elevator::{Elevator, Queued};
-use super::pace::Pace;
+use super::pace::{Pace, wait_until};
 use super::settings::QueueSettings;
 use super::statistics::{Ledger, Statistics};
 use super::transfer::{Transfer, TransferKind};
@@ -167,12 +167,7 @@ async fn serve(serving: Serving) {
         let Some(next) = lock(&shared.state).feed(now) else {
             return;
         };
-        if next == Instant::NEVER {
-            changed.await;
-        } else if next > now {
-            // The next round shows which of the two it was.
-            let _ = shared.rt.timeout(next - now, changed).await;
-        }
+        wait_until(&shared.rt, (now, next), changed).await;
     }
 }
 

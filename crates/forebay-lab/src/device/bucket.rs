@@ -7,7 +7,7 @@
 
 use super::drive::{DriveCounts, span_of};
 use super::figures::{positive, positive_count, positive_size};
-use super::pace::Pace;
+use super::pace::{Pace, wait_until};
 use super::settings::SettingError;
 use super::staging::{Chunk, Need, Staging, Upload};
 use super::statistics::{Ledger, Statistics};
@@ -217,12 +217,8 @@ impl Store for Bucket {
         let shared = &self.shared;
         let now = shared.rt.now();
         let request = io.request();
-        let surface = shared.surface.clone().map(|surface| {
-            let mark = surface.mark();
-            (surface, mark)
-        });
         let call = Call {
-            end: End::Io { io, surface },
+            end: End::of(io, shared.surface.as_ref()),
             request,
         };
         let mut ended = Vec::new();
@@ -280,12 +276,7 @@ async fn serve(serving: Serving) {
         let Some(next) = next else {
             return;
         };
-        if next == Instant::NEVER {
-            changed.await;
-        } else if next > now {
-            // Which of the two it was shows in the next round.
-            let _ = shared.rt.timeout(next - now, changed).await;
-        }
+        wait_until(&shared.rt, (now, next), changed).await;
     }
 }
 

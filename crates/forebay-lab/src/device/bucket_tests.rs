@@ -1,22 +1,10 @@
 use super::*;
+use crate::device::testing::Heard;
 use forebay_rt::{Virtual, VirtualSettings};
 use forebay_store::{Finish, FinishedIo};
 
 const MIB: u64 = 1 << 20;
 const PAGE: u64 = PAGE_BYTES as u64;
-
-/// Notes when requests end, by their token.
-struct Heard {
-    rt: Rt,
-    ends: Mutex<Vec<(u64, Instant)>>,
-}
-
-impl Finish for Heard {
-    fn finished(&self, io: FinishedIo) {
-        assert_eq!(io.result, Ok(()));
-        lock(&self.ends).push((io.token, self.rt.now()));
-    }
-}
 
 struct Bench {
     machine: Virtual,
@@ -31,10 +19,7 @@ impl Bench {
         let rt = machine.rt();
         Bench {
             bucket: Bucket::new(rt.clone(), settings, None),
-            heard: Arc::new(Heard {
-                rt,
-                ends: Mutex::default(),
-            }),
+            heard: Heard::new(rt),
             machine,
         }
     }
@@ -52,9 +37,7 @@ impl Bench {
 
     /// When the request with `token` ended, in milliseconds; None if it has not.
     fn end_ms(&self, token: u64) -> Option<f64> {
-        let ends = lock(&self.heard.ends);
-        let found = ends.iter().find(|(other, _)| *other == token)?;
-        Some((found.1 - Instant::ZERO).as_secs_f64() * 1e3)
+        self.heard.end_ms(token)
     }
 
     fn is_near(&self, token: u64, ms: f64) {

@@ -4,6 +4,8 @@
 //! still; what is under way then goes on later where it was.
 
 use forebay_base::{Instant, Span};
+use forebay_rt::Rt;
+use forebay_rt::wait::Listener;
 
 /// How fast a device is compared with its figures, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,16 @@ impl Pace {
             machine: now,
             device: self.device_time(now),
         };
+    }
+}
+
+/// Waits at `now` until `next`, which may have passed and never comes for a device that stands, or
+/// until something has changed. Which of the two it was shows in the next round of what serves.
+pub(super) async fn wait_until(rt: &Rt, (now, next): (Instant, Instant), changed: Listener<'_>) {
+    if next == Instant::NEVER {
+        changed.await;
+    } else if next > now {
+        let _ = rt.timeout(next - now, changed).await;
     }
 }
 

@@ -85,12 +85,7 @@ impl Store for Partition {
             return io.fail(Failure::OutOfRange);
         }
         let kind = direction_of(request.kind);
-        let surface = self.surface.clone();
-        let surface = surface.map(|surface| {
-            let mark = surface.mark();
-            (surface, mark)
-        });
-        let end = End::Io { io, surface };
+        let end = End::of(io, self.surface.as_ref());
         let range = (
             self.start_bytes + request.offset_bytes,
             request.length_bytes,

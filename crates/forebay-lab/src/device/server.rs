@@ -8,7 +8,7 @@
 
 use super::drive::{DriveCounts, span_of};
 use super::figures::{positive, positive_size};
-use super::pace::Pace;
+use super::pace::{Pace, wait_until};
 use super::statistics::{Ledger, Statistics};
 use super::surface::Surface;
 use super::transfer::{End, TransferKind};
@@ -218,10 +218,7 @@ impl Store for Server {
         let shared = &self.shared;
         let now = shared.rt.now();
         let request = io.request();
-        let surface = shared.surface.clone().map(|surface| {
-            let mark = surface.mark();
-            (surface, mark)
-        });
+        let end = End::of(io, shared.surface.as_ref());
         let is_write = request.kind == IoKind::Write;
         let was_served = {
             let state = &mut *lock(&shared.state);
@@ -230,7 +227,7 @@ impl Store for Server {
             let sent_machine_at = now;
             let now = state.pace.device_time(now);
             let call = Call {
-                end: End::Io { io, surface },
+                end,
                 kind: request.kind,
                 object: request.object,
                 bytes: request.length_bytes,
@@ -298,12 +295,7 @@ async fn serve(serving: Serving) {
         let Some(next) = next else {
             return;
         };
-        if next == Instant::NEVER {
-            changed.await;
-        } else if next > now {
-            // Which of the two it was shows in the next round.
-            let _ = shared.rt.timeout(next - now, changed).await;
-        }
+        wait_until(&shared.rt, (now, next), changed).await;
     }
 }
 

@@ -1,21 +1,9 @@
 use super::*;
+use crate::device::testing::Heard;
 use forebay_rt::{Virtual, VirtualSettings};
-use forebay_store::{Finish, FinishedIo, Request};
+use forebay_store::Request;
 
 const MIB: u64 = 1 << 20;
-
-/// Notes when requests end, by their token.
-struct Heard {
-    rt: Rt,
-    ends: Mutex<Vec<(u64, Instant)>>,
-}
-
-impl Finish for Heard {
-    fn finished(&self, io: FinishedIo) {
-        assert_eq!(io.result, Ok(()));
-        lock(&self.ends).push((io.token, self.rt.now()));
-    }
-}
 
 struct Bench {
     machine: Virtual,
@@ -29,10 +17,7 @@ impl Bench {
         let rt = machine.rt();
         Bench {
             server: Server::new(rt.clone(), settings, None),
-            heard: Arc::new(Heard {
-                rt,
-                ends: Mutex::default(),
-            }),
+            heard: Heard::new(rt),
             machine,
         }
     }
@@ -50,14 +35,11 @@ impl Bench {
 
     /// When the request with `token` ended, in milliseconds.
     fn end_ms(&self, token: u64) -> f64 {
-        let ends = lock(&self.heard.ends);
-        let found = ends.iter().find(|(other, _)| *other == token);
-        let at = found.expect("it has ended").1;
-        (at - Instant::ZERO).as_secs_f64() * 1e3
+        self.heard.end_ms(token).expect("it has ended")
     }
 
     fn ended(&self) -> usize {
-        lock(&self.heard.ends).len()
+        self.heard.ended()
     }
 }
 

@@ -5,6 +5,7 @@ use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_rt::wait::Slot;
 use forebay_rt::{Rt, Virtual, VirtualSettings};
+use forebay_store::{Finish, FinishedIo};
 
 /// A machine with one device.
 pub(crate) struct Bench {
@@ -72,6 +73,38 @@ async fn one_by_one(
         ended.take().await;
     }
     rt.now() - began
+}
+
+/// Notes when requests of the engine end, by their token.
+pub(crate) struct Heard {
+    rt: Rt,
+    ends: Mutex<Vec<(u64, Instant)>>,
+}
+
+impl Heard {
+    pub(crate) fn new(rt: Rt) -> Arc<Heard> {
+        let ends = Mutex::default();
+        Arc::new(Heard { rt, ends })
+    }
+
+    /// When the request with `token` ended, in milliseconds; None if it has not.
+    pub(crate) fn end_ms(&self, token: u64) -> Option<f64> {
+        let ends = lock(&self.ends);
+        let (_, at) = ends.iter().find(|(other, _)| *other == token)?;
+        Some((*at - Instant::ZERO).as_secs_f64() * 1e3)
+    }
+
+    /// How many have ended.
+    pub(crate) fn ended(&self) -> usize {
+        lock(&self.ends).len()
+    }
+}
+
+impl Finish for Heard {
+    fn finished(&self, io: FinishedIo) {
+        assert_eq!(io.result, Ok(()));
+        lock(&self.ends).push((io.token, self.rt.now()));
+    }
 }
 
 /// Whether `measured` is within `percent` of `expected`.

@@ -142,6 +142,12 @@ impl Drop for Whole {
 }
 
 impl End {
+    /// The end of a request that was just given to a store, which keeps the bytes on `surface`.
+    pub(crate) fn of(io: Io, surface: Option<&Arc<Surface>>) -> End {
+        let surface = surface.map(|surface| (Arc::clone(surface), surface.mark()));
+        End::Io { io, surface }
+    }
+
     /// The end will not come.
     pub(crate) fn give_up(self) {
         if let End::Io { io, .. } = self {

@@ -388,12 +388,7 @@ impl Store for FileSystem {
             }
             IoKind::Commit => Vec::new(),
         };
-        let surface = self.shared.surface.clone();
-        let surface = surface.map(|surface| {
-            let mark = surface.mark();
-            (surface, mark)
-        });
-        let end = End::Io { io, surface };
+        let end = End::of(io, self.shared.surface.as_ref());
         match direction_of(request.kind) {
             Some(kind) => self.submit_segments(end, kind, &segments),
             None if request.kind == IoKind::Commit => self.commit(end),
