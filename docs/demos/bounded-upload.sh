@@ -18,6 +18,8 @@ programs=${*:-forebay rclone-writes rclone-full s3backer}
 mib=${MIB:-1024}
 rate=${RATE:-20000000}
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-bounded-XXXXXX")
+# shellcheck source=s3-server.sh
+source "$(dirname -- "$(realpath -- "${BASH_SOURCE[0]}")")/s3-server.sh"
 cd -- "$scratch" || exit 1
 processes=()
 mounted=()
@@ -34,28 +36,6 @@ cleanup() {
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
-
-# A server of S3 with a bucket, and a slow line to it: $line is the port of the line.
-start_far() {
-  local port=$((20000 + RANDOM % 20000))
-  unset AWS_CA_BUNDLE # rclone does not start with it
-  export AWS_ALLOW_HTTP=true AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=k AWS_SECRET_ACCESS_KEY=secretsecret
-  if command -v versitygw >/dev/null; then
-    mkdir -p far/bounded
-    ROOT_ACCESS_KEY=k ROOT_SECRET_KEY=secretsecret versitygw --port "127.0.0.1:$port" posix far >/dev/null 2>&1 &
-    echo "at versitygw, a line of $((rate / 1000000)) MB/s, $mib MiB in writes of 64 KiB"
-  else
-    moto_server -H 127.0.0.1 -p "$port" >/dev/null 2>&1 &
-    echo "at moto, a line of $((rate / 1000000)) MB/s, $mib MiB in writes of 64 KiB"
-  fi
-  processes+=("$!")
-  curl --silent --retry 60 --retry-delay 1 --retry-connrefused -X PUT "http://127.0.0.1:$port/bounded" >/dev/null
-  mkfifo line.port
-  "$plain" proxy "$port" "$rate" >line.port &
-  processes+=("$!")
-  read -r line <line.port
-  export AWS_ENDPOINT=http://127.0.0.1:$line
-}
 
 # written FILE: writes the bytes to FILE in calls of 64 KiB, syncs and closes it; prints what its caller waited.
 written() {
@@ -182,7 +162,10 @@ run_s3backer() {
   grep -iE 'error|warn|fail' s.log | head -3 | sed 's/^/  /'
 }
 
-start_far
+unset AWS_CA_BUNDLE # rclone does not start with it
+start_far bounded
+start_line "$rate"
+echo "at $far_name, a line of $((rate / 1000000)) MB/s, $mib MiB in writes of 64 KiB"
 for program in $programs; do
   case $program in
     forebay) run_forebay ;;

@@ -13,6 +13,8 @@ plain=$(realpath -- "$2")
 shift 2
 parts=${*:-kills slow hits misses stream flush line}
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-numbers-XXXXXX")
+# shellcheck source=s3-server.sh
+source "$(dirname -- "$(realpath -- "${BASH_SOURCE[0]}")")/s3-server.sh"
 cd -- "$scratch" || exit 1
 processes=()
 
@@ -195,27 +197,10 @@ part_misses() {
   done
 }
 
-# A server of S3 with a bucket; $port is its port.
-start_far() {
-  port=$((20000 + RANDOM % 20000))
-  export AWS_ALLOW_HTTP=true AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=k AWS_SECRET_ACCESS_KEY=secretsecret
-  if command -v versitygw >/dev/null; then
-    mkdir -p far/numbers
-    ROOT_ACCESS_KEY=k ROOT_SECRET_KEY=secretsecret versitygw --port "127.0.0.1:$port" posix far >/dev/null 2>&1 &
-    echo "  at versitygw"
-  else
-    moto_server -H 127.0.0.1 -p "$port" >/dev/null 2>&1 &
-    echo "  at moto"
-  fi
-  far=$!
-  processes+=("$far")
-  curl --silent --retry 60 --retry-delay 1 --retry-connrefused -X PUT "http://127.0.0.1:$port/numbers" >/dev/null
-  export AWS_ENDPOINT=http://127.0.0.1:$port
-}
-
 part_stream() {
   echo "A stream of 512 MiB into a bucket, and a plain program with 1 MiB puts at depth 16, three turns:"
-  start_far
+  start_far numbers
+  echo "  at $far_name"
   local round
   for round in 1 2 3; do
     echo "  $round plain: $("$plain" put "s3://numbers/plain-$round" 1048576 512 16)"
@@ -229,7 +214,8 @@ part_stream() {
 
 part_flush() {
   echo "A flush of one page beside a put of 4 KiB, and a cold read of 4 KiB beside a ranged get:"
-  start_far
+  start_far numbers
+  echo "  at $far_name"
   echo "  put of 4 KiB: $("$plain" put s3://numbers/small 4096 500 1)"
   serve flush s3://numbers/flush --create 1G --memory 256M
   load flush.sock flush --rw=randwrite --bs=4k --iodepth=1 --size=64M --fsync=1 --number_ios=500
@@ -246,13 +232,9 @@ part_flush() {
 
 part_line() {
   echo "1 GiB through 256 MiB to a bucket behind a line of 20 MB/s:"
-  start_far
-  local line
-  mkfifo line.port
-  "$plain" proxy "$port" 20000000 >line.port &
-  processes+=("$!")
-  read -r line <line.port
-  export AWS_ENDPOINT=http://127.0.0.1:$line
+  start_far numbers
+  echo "  at $far_name"
+  start_line 20000000
   serve line s3://numbers/line --create 2G --memory 256M
   load line.sock line --rw=write --bs=64k --iodepth=1 --size=1G --end_fsync=1
   report line 'Forebay'
