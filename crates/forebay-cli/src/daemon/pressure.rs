@@ -6,7 +6,7 @@
 use crate::daemon::say::say;
 use crate::error::CommandError;
 use forebay::Cache;
-use forebay::elastic::{Cause, MemorySeen, MemoryStep, Scarce};
+use forebay::elastic::{Cause, MemorySeen, MemoryStep, Scarce, margin_bytes};
 use forebay_base::Span;
 use forebay_base::units::show_bytes;
 use forebay_bench::host::{Room, Sight, pressure_file, stalled_us};
@@ -42,8 +42,8 @@ fn run(cache: &Cache, mut pressure: Pressure) {
     let (mut said, mut is_pressed) = (Said::default(), false);
     let mut sight = Sight::new();
     let ceiling_bytes = cache.statistics().elastic.map(|it| it.ceiling_bytes);
-    // Four margins of the law and 512 MiB, with which it looks again after a second or later.
-    let enough_bytes = ceiling_bytes.unwrap_or(0) / 4 + (768 << 20);
+    // With so much the law looks again after a second or later.
+    let enough_bytes = 4 * margin_bytes(ceiling_bytes.unwrap_or(0)) + (768 << 20);
     loop {
         let room = sight.room(enough_bytes);
         said.sight(room.is_some());
