@@ -179,14 +179,16 @@ impl Memory {
     /// Memory that may be dirtied (spec/writeback.md 2.2), pages.
     pub(crate) fn dirtyable_pages(&self) -> u64 {
         let (mut free, mut file, mut anonymous) = (0, 0, 0);
+        let counts_anonymous = self.counts_anonymous();
         for zone in &self.zones {
             let lists = self.lists.of(zone.number);
             let sizes = lists.sizes();
             free += zone.free_pages();
             file += sizes.inactive_file + sizes.active_file + lists.isolated(true);
-            anonymous += sizes.inactive_anon + sizes.active_anon;
+            if counts_anonymous {
+                anonymous += sizes.inactive_anon + sizes.active_anon;
+            }
         }
-        let anonymous = if self.swap_has_room() { anonymous } else { 0 };
         let reserve = self.total_reserve.load(Ordering::Relaxed);
         let dirtyable = match self.dirtyable {
             Dirtyable::Files => available_pages(free, file, reserve),
@@ -196,6 +198,12 @@ impl Memory {
             }
         };
         without_over(dirtyable, self.pages_over())
+    }
+
+    /// Whether a part of anonymous memory may be dirtied too: some policies of the past say so as
+    /// long as it can be written to swap.
+    fn counts_anonymous(&self) -> bool {
+        self.dirtyable != Dirtyable::Files && self.swap_has_room()
     }
 
     /// Room for file pages until they are first used, pages: what is read further ahead than this
@@ -210,7 +218,7 @@ impl Memory {
     pub(crate) fn dirtyable_pages_of(&self, zone: &Zone) -> u64 {
         let sizes = self.lists.of(zone.number).sizes();
         let mut pages = sizes.inactive_file + sizes.active_file;
-        if self.dirtyable != Dirtyable::Files && self.swap_has_room() {
+        if self.counts_anonymous() {
             pages += sizes.inactive_anon + sizes.active_anon;
         }
         let dirtyable = limits::zone_dirtyable(zone.free_pages(), pages, zone.reserved_pages());

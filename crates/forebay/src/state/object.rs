@@ -222,7 +222,7 @@ impl ObjectState {
 
     /// Whether it has grown by writes that the store has not finished yet.
     pub(crate) fn is_longer_than_known(&self) -> bool {
-        self.length_bytes() > self.known_bytes.load(Ordering::Acquire)
+        !self.is_known_to_reach(self.length_bytes())
     }
 
     /// Whether a cut is about to change the page: the page lies past the end, or the new end is
