@@ -13,7 +13,22 @@ use support::{Bench, OfSize, PAGE, simulate};
 
 const FILE_PAGES: u64 = 10_000_000;
 const PAGES_PER_S: u64 = 25_600;
-const BLOCK_PAGES: u64 = 16;
+
+/// How a reader goes on.
+#[derive(Clone, Copy)]
+struct Pace {
+    block_pages: u64,
+    /// What it does between two calls takes so long.
+    think: Span,
+}
+
+impl Pace {
+    /// Blocks of 64 KiB, one after the other.
+    const SMALL: Pace = Pace {
+        block_pages: 16,
+        think: Span::ZERO,
+    };
+}
 
 /// A store that delivers 100 MiB a second after a delay of `away`.
 fn far(rt: &Rt, away: Span) -> Arc<CountStore> {
@@ -37,14 +52,15 @@ fn before(rt: Rt, store: &Arc<CountStore>, policy: &str) -> Bench {
 }
 
 /// Reads blocks in order from page `first` until the instant `until`; returns how many pages.
-async fn read_until(file: &File, rt: &Rt, first: u64, until: Instant, think: Span) -> u64 {
-    let mut buffer = vec![0; BLOCK_PAGES as usize * PAGE];
+async fn read_until(file: &File, rt: &Rt, first: u64, until: Instant, pace: Pace) -> u64 {
+    let Pace { block_pages, think } = pace;
+    let mut buffer = vec![0; block_pages as usize * PAGE];
     let mut pages = 0;
     while rt.now() < until {
         let offset = (first + pages) * PAGE as u64;
         let read = file.read_at(&mut buffer, offset).await;
         assert_eq!(read, Ok(buffer.len()));
-        pages += BLOCK_PAGES;
+        pages += block_pages;
         if think > Span::ZERO {
             rt.sleep(think).await;
         }
@@ -54,16 +70,16 @@ async fn read_until(file: &File, rt: &Rt, first: u64, until: Instant, think: Spa
 
 /// How many pages a sequential reader got in a second after the first two, and how many more than
 /// it wanted were requested from the store by then.
-fn steady(away: Span, policy: &str, think: Span) -> (u64, u64) {
+fn steady(away: Span, policy: &str, pace: Pace) -> (u64, u64) {
     let mut seen = (0, 0);
     let result = &mut seen;
     simulate(1, |rt| async move {
         let store = far(&rt, away);
         let bench = before(rt.clone(), &store, policy);
         let file = bench.open(FILE_PAGES * PAGE as u64);
-        let first = read_until(&file, &rt, 0, rt.now() + Span::from_secs(2), think).await;
+        let first = read_until(&file, &rt, 0, rt.now() + Span::from_secs(2), pace).await;
         let later = rt.now() + Span::from_secs(4);
-        let pages = read_until(&file, &rt, first, later, think).await;
+        let pages = read_until(&file, &rt, first, later, pace).await;
         let asked = store.counts(IoKind::Read).pages;
         *result = (pages / 4, asked - first - pages);
         // What was read ahead comes in.
@@ -78,7 +94,7 @@ fn steady(away: Span, policy: &str, think: Span) -> (u64, u64) {
 fn a_store_that_is_far_away_is_busy_while_its_reader_waits() {
     for away_ms in [1, 20, 100] {
         let away = Span::from_millis(away_ms);
-        let (rate, ahead) = steady(away, "forebay", Span::ZERO);
+        let (rate, ahead) = steady(away, "forebay", Pace::SMALL);
         assert!(
             rate >= PAGES_PER_S * 9 / 10,
             "{rate} pages/s at {away_ms} ms"
@@ -90,16 +106,39 @@ fn a_store_that_is_far_away_is_busy_while_its_reader_waits() {
     }
 }
 
+/// A window that begins inside a call is on its way when the call comes to its first page. That page
+/// is not lost, and the reach stays what the store needs.
+#[test]
+fn calls_longer_than_a_window_keep_it_as_busy_as_short_ones() {
+    for block_pages in [64, 256, 1_024] {
+        let pace = Pace {
+            block_pages,
+            ..Pace::SMALL
+        };
+        for away_ms in [1, 20] {
+            let (rate, _) = steady(Span::from_millis(away_ms), "forebay", pace);
+            assert!(
+                rate >= PAGES_PER_S * 9 / 10,
+                "{rate} pages/s at {away_ms} ms by {block_pages} pages"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_fixed_window_leaves_it_idle() {
-    let (rate, _) = steady(Span::from_millis(20), "linux-6.16", Span::ZERO);
+    let (rate, _) = steady(Span::from_millis(20), "linux-6.16", Pace::SMALL);
     assert!(rate < PAGES_PER_S / 4, "{rate} pages/s");
 }
 
 #[test]
 fn a_reader_that_does_not_wait_gets_no_longer_windows() {
     // 16 pages in 20 ms are a thirty-second of the rate: the usual window is enough.
-    let (rate, ahead) = steady(Span::from_millis(5), "forebay", Span::from_millis(20));
+    let pace = Pace {
+        think: Span::from_millis(20),
+        ..Pace::SMALL
+    };
+    let (rate, ahead) = steady(Span::from_millis(5), "forebay", pace);
     assert!(rate > 700, "{rate} pages/s");
     assert!(ahead <= 128, "{ahead} pages ahead");
 }
@@ -146,7 +185,7 @@ fn hundreds_of_streams_share_the_memory() {
                 let file = bench.open_object(object, FILE_PAGES * PAGE as u64);
                 let (rt, pages) = (rt.clone(), pages.clone());
                 bench.rt.spawn("reader", async move {
-                    let read = read_until(&file, &rt, 0, until, Span::ZERO).await;
+                    let read = read_until(&file, &rt, 0, until, Pace::SMALL).await;
                     pages.store(read, Ordering::Relaxed);
                 })
             })

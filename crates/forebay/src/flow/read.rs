@@ -163,11 +163,14 @@ impl Engine {
             }
             let request = (CallKind::Read, offset_bytes, wanted as u64);
             let call = Call::in_place(&mut call, self, handle, request);
-            self.read_ahead(call, handle, last).await?;
+            let has_planned = self.read_ahead(call, handle, last).await?;
             let Some(missing) = missing else {
                 return Ok(done);
             };
-            self.bring_in(call, handle, missing, last).await?;
+            // What was missing may be on its way since: a window begins inside a long call.
+            if !has_planned {
+                self.bring_in(call, handle, missing, last).await?;
+            }
         }
     }
 
@@ -221,22 +224,24 @@ impl Engine {
     }
 
     /// If a marked page was touched: starts the next window and goes on without waiting for it.
-    /// `last` is the last page that the caller wants.
+    /// `last` is the last page that the caller wants. Returns whether a window was begun: what was
+    /// missing before it must be looked for again.
     async fn read_ahead(
         self: &Arc<Self>,
         call: &Call<'_>,
         handle: &Handle,
         last: u64,
-    ) -> Result<(), AccessError> {
+    ) -> Result<bool, AccessError> {
         let Some(page) = handle.stream.take_marker() else {
-            return Ok(());
+            return Ok(false);
         };
         let object = &*handle.object;
         let touch = Touch::marked(page, pages_until(page, last));
-        if let Some(plan) = self.plan_fill(object, &handle.stream, touch) {
-            self.fill(call, (object, handle.home), plan, 0..0).await?;
-        }
-        Ok(())
+        let Some(plan) = self.plan_fill(object, &handle.stream, touch) else {
+            return Ok(false);
+        };
+        self.fill(call, (object, handle.home), plan, 0..0).await?;
+        Ok(true)
     }
 
     /// Does what is needed so that the next look at the page may succeed. `last` is the last page
