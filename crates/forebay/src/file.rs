@@ -6,7 +6,6 @@ use crate::error::{AccessError, SyncError};
 use crate::event::CallKind;
 use crate::flow::Missing;
 use crate::flow::read_many::MOST_UNDER_WAY;
-use crate::flow::sync::ALL_PAGES;
 use crate::guard::PageGuard;
 use crate::handle::Handle;
 use crate::memory::Home;
@@ -401,7 +400,14 @@ impl File {
     /// [`SyncError::Store`] if a write or the commit has failed since this handle last asked. What
     /// could not be written is kept and tried again. `NotAnswering` if the store is silent.
     pub async fn sync(&self) -> Result<(), SyncError> {
-        self.sync_pages(ALL_PAGES).await
+        let Handle {
+            engine,
+            object,
+            cursor,
+            ..
+        } = &*self.handle;
+        let call = engine.call(&self.handle, CallKind::Sync, 0, 0);
+        engine.sync_whole(&call, object, cursor).await
     }
 
     /// Returns when what was written to a range of bytes before the call is durable, with the
@@ -424,11 +430,7 @@ impl File {
     /// # Errors
     /// As [`File::sync`], also for failures of pages outside the range.
     pub async fn sync_range(&self, range: Range<u64>) -> Result<(), SyncError> {
-        self.sync_pages(page_of(range.start)..pages_for(range.end))
-            .await
-    }
-
-    async fn sync_pages(&self, pages: Range<u64>) -> Result<(), SyncError> {
+        let pages = page_of(range.start)..pages_for(range.end);
         let Handle {
             engine,
             object,

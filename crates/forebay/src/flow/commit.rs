@@ -26,6 +26,11 @@ use std::sync::Arc;
 /// took: on a device that writes nothing meanwhile, it costs a ninth of the rate at most.
 const REST: u64 = 8;
 
+/// How long a caller relies on another one that works for both. That caller need not go on: its
+/// program may have left its future alone. In virtual time nothing else ends at such an instant,
+/// so that a wake-up that came is told from one that did not.
+pub(super) const PATIENCE: Span = Span::from_nanos(20_000_003);
+
 impl Engine {
     /// Makes all finished writes of `object`, and its length, durable: by a commit of its own, or
     /// by one that it shares with others.
@@ -48,17 +53,31 @@ impl Engine {
             u64::MAX
         };
         let number = object.commits.number_for(changes);
+        let asked = self.rt.now();
+        let mut is_impatient = false;
         loop {
             match object.commits.join(number) {
                 // It may be a later commit, which covers what the expected one did. What failed in
                 // between is in the object's sequence of errors.
                 Joined::Ended(result) => return result,
-                Joined::Begun => self.begin_commit(backing, object),
+                Joined::Begun => {
+                    if is_impatient {
+                        self.overdue("a caller that begins the next commit", PATIENCE);
+                    }
+                    self.begin_commit(backing, object);
+                }
                 Joined::UnderWay {
                     listener,
                     is_needed,
                 } => {
-                    if self.rt.timeout(longest, listener).await.is_ok() {
+                    let patience = if is_needed {
+                        longest
+                    } else {
+                        PATIENCE.min(longest)
+                    };
+                    is_impatient = self.rt.timeout(patience, listener).await.is_err();
+                    let may_wait = !is_needed && self.rt.now().since(asked) < longest;
+                    if !is_impatient || may_wait {
                         continue;
                     }
                     if is_needed {

@@ -51,6 +51,7 @@ pub(crate) mod read_many;
 mod reclaim;
 mod resize;
 mod retune;
+mod shared_sync;
 mod side_by_side;
 mod swap;
 mod swapahead;

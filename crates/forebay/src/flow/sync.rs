@@ -65,6 +65,18 @@ impl Engine {
         pages: Range<u64>,
         cursor: &Mutex<Cursor>,
     ) -> Result<(), SyncError> {
+        self.sync_in_steps(call, object, pages, cursor, || {}).await
+    }
+
+    /// As [`Engine::sync_pages`]. Calls `written` when the writes have ended and the commit is next.
+    pub(super) async fn sync_in_steps(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        object: &Arc<ObjectState>,
+        pages: Range<u64>,
+        cursor: &Mutex<Cursor>,
+        written: impl Fn(),
+    ) -> Result<(), SyncError> {
         if object.is_anonymous() {
             return Ok(());
         }
@@ -84,7 +96,8 @@ impl Engine {
             // time: the length is reported separately, before the commit.
             object.length_unsynced.store(true, Ordering::Release);
         }
-        self.sync_tagged(call, object, &pages, forgotten).await?;
+        self.sync_tagged(call, object, (&pages, written), forgotten)
+            .await?;
         self.try_halves(call, object, &pages, mark).await?;
         match object.errors.check_and_advance(&mut lock(cursor), mark) {
             None => Ok(()),
@@ -139,7 +152,7 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call<'_>,
         object: &Arc<ObjectState>,
-        pages: &Range<u64>,
+        (pages, written): (&Range<u64>, impl Fn()),
         forgotten: u64,
     ) -> Result<(), SyncError> {
         let backing = self.backing_of(object);
@@ -151,7 +164,7 @@ impl Engine {
         loop {
             let tagged = Selection::all(Tag::ToWrite, pages.clone()).synced();
             let put_back = || lock(&object.dirty).put_back();
-            let written = pin!(async {
+            let writes = pin!(async {
                 self.commit_under_way_ends(&backing, object, pages).await;
                 self.first_page_lands(&backing, object, pages).await;
                 let before = put_back();
@@ -161,12 +174,13 @@ impl Engine {
                 is_all_taken && put_back() == before
             });
             let waiting = self.sync_waits(call, Cause::SyncWrites);
-            let written = self.while_progressing(&backing, object, longest, written);
-            let Some(is_all_written) = written.await else {
+            let ended = self.while_progressing(&backing, object, longest, writes);
+            let Some(is_all_written) = ended.await else {
                 self.mark(Mark::SyncWritesUnanswered);
                 return Err(unanswered(object, longest));
             };
             drop(waiting);
+            written();
             let waiting = self.sync_waits(call, Cause::Commit);
             let committed = self.commit(&backing, object, longest).await;
             drop(waiting);
@@ -299,7 +313,7 @@ impl Engine {
     }
 
     /// The sync `call` waits for `cause`.
-    fn sync_waits<'a>(&'a self, call: &'a Call<'_>, cause: Cause) -> Waiting<'a> {
+    pub(super) fn sync_waits<'a>(&'a self, call: &'a Call<'_>, cause: Cause) -> Waiting<'a> {
         let waiting = self.waiting(&call.waits, cause);
         waiting.counted(Counter::SyncWaitedUs)
     }

@@ -55,6 +55,7 @@ pub(crate) mod stamp;
 pub(crate) mod stream;
 pub(crate) mod swap;
 pub(crate) mod swap_ahead;
+pub(crate) mod sync_line;
 pub(crate) mod times;
 pub(crate) mod unused_files;
 pub(crate) mod vectors;
@@ -66,6 +67,8 @@ pub(crate) mod zone;
 mod loom_commit_tests;
 #[cfg(all(test, loom))]
 mod loom_flusher_tests;
+#[cfg(all(test, loom))]
+mod loom_sync_tests;
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[cfg(all(test, shuttle))]

@@ -11,6 +11,7 @@ use crate::state::dirty_index::DirtyIndex;
 use crate::state::errseq::ErrorSequence;
 use crate::state::retry::Retry;
 use crate::state::stamp::Stamp;
+use crate::state::sync_line::SyncLine;
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -20,7 +21,7 @@ use forebay_base::units::{page_of, pages_for};
 use forebay_rt::wait::{Listener, WaitQueue};
 use forebay_store::{IoKind, ObjectId, Request, StoreError};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Where the pages of an object come from.
 #[derive(Debug)]
@@ -101,6 +102,10 @@ pub(crate) struct ObjectState {
     changes: AtomicU64,
     committed: AtomicU64,
     pub(crate) commits: CommitLine,
+    /// Made for the first sync that is shared: few files see any.
+    syncs: OnceLock<Box<SyncLine>>,
+    /// Callers that sync the whole object.
+    pub(crate) callers_in_sync: AtomicU32,
     pub(crate) dirty: Mutex<DirtyIndex>,
     pub(crate) queueing: Mutex<Queueing>,
     /// Pages whose last write failed.
@@ -150,6 +155,8 @@ impl ObjectState {
             changes: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             commits: CommitLine::default(),
+            syncs: OnceLock::new(),
+            callers_in_sync: AtomicU32::new(0),
             dirty: Mutex::new(DirtyIndex::default()),
             queueing: Mutex::new(Queueing {
                 place: QueuePlace::None,
@@ -323,6 +330,10 @@ impl ObjectState {
     /// The store wrote, cut or discarded something, which the next commit makes durable.
     pub(crate) fn changed(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn shared_syncs(&self) -> &SyncLine {
+        self.syncs.get_or_init(Box::default)
     }
 
     /// How many changes the store has made so far.
