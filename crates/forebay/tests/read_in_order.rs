@@ -106,8 +106,8 @@ fn a_store_that_is_far_away_is_busy_while_its_reader_waits() {
     }
 }
 
-/// A window that begins inside a call is on its way when the call comes to its first page. That page
-/// is not lost, and the reach stays what the store needs.
+/// A window that begins inside a call is on its way when the call comes to its first page. That
+/// page is not lost, and the reach stays what the store needs.
 #[test]
 fn calls_longer_than_a_window_keep_it_as_busy_as_short_ones() {
     for block_pages in [64, 256, 1_024] {

@@ -78,7 +78,7 @@ fn many_callers_need_one_commit_a_round() {
     });
 }
 
-/// Invariant Y3: the callers that wait for a sync that is given up sync by themselves.
+/// The callers that wait for a sync that is given up sync by themselves (invariant SY3).
 #[test]
 fn callers_that_give_up_leave_nobody_waiting() {
     for patience_ms in [1, COMMIT_MS / 2, COMMIT_MS, COMMIT_MS + 5] {

@@ -2,14 +2,17 @@
 //!
 //! The pages that are dirty at the call are tagged first, so that a writer that goes on cannot
 //! keep it from ending (the tag keeps I14 of the specification's list).
+//!
+//! Every sync of an object covers what was written before it, whoever wrote it. So beyond a few
+//! callers one syncs the whole object for those that came before it began. It hands all pages to
+//! the store at once and needs one commit, and the others sleep once. Only what went well is
+//! shared: otherwise each caller syncs by itself, and finds its own failures.
 
 use crate::books::calls::{Call, Waiting};
-use crate::caller::CallerKey;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::SyncError;
-use crate::event::CallKind;
-use crate::flow::side_by_side::side_by_side;
+use crate::flow::commit::PATIENCE;
 use crate::flow::writeout::Selection;
 use crate::marks::Mark;
 use crate::state::backing::Backing;
@@ -19,8 +22,9 @@ use crate::state::errseq::{Cursor, Mark as ErrorMark};
 use crate::state::frame::{flag, is_holdable};
 use crate::state::index::key;
 use crate::state::object::ObjectState;
-use crate::state::waits::CallOf;
-use forebay_base::sync::{Mutex, atomic::Ordering, lock};
+use crate::state::sync_line::Shared;
+use forebay_base::sync::atomic::{AtomicU32, Ordering};
+use forebay_base::sync::{Mutex, lock};
 use forebay_base::units::{byte_of, pages_for};
 use forebay_base::{Instant, Span};
 use forebay_law::blame::Cause;
@@ -41,8 +45,18 @@ const TAIL_PAGES: u64 = 2;
 /// A sync waits for so many writes of its first page by others before it takes what it can.
 const FLIGHTS: u32 = 8;
 
-/// Objects that `Cache::sync` syncs at a time.
-const SYNCS: usize = 16;
+/// So many callers sync by themselves: their writes and flushes go beside each other, and waiting
+/// for others would take longer than it saves.
+const FEW: u32 = 4;
+
+/// A caller among those that sync an object.
+struct Counted<'a>(&'a AtomicU32);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// What a sync knows about commits that ended because the store had started anew.
 struct Repeats {
@@ -56,6 +70,48 @@ struct Repeats {
 pub(crate) const ALL_PAGES: Range<u64> = 0..u64::MAX;
 
 impl Engine {
+    /// Makes all pages of `object` that are dirty now durable, as [`Engine::sync_pages`] does, by a
+    /// sync of this caller or of another one that begins after now.
+    pub(crate) async fn sync_whole(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        object: &Arc<ObjectState>,
+        cursor: &Mutex<Cursor>,
+    ) -> Result<(), SyncError> {
+        let others = object.callers_in_sync.fetch_add(1, Ordering::Relaxed);
+        let _counted = Counted(&object.callers_in_sync);
+        if others < FEW || object.is_anonymous() {
+            return self.sync_pages(call, object, ALL_PAGES, cursor).await;
+        }
+        let mark = object.errors.mark();
+        let syncs = object.shared_syncs();
+        let number = syncs.next_number();
+        loop {
+            match syncs.join(number) {
+                Shared::Begun(turn) => {
+                    let written = || turn.written();
+                    self.sync_in_steps(call, object, ALL_PAGES, cursor, written)
+                        .await?;
+                    turn.ends_well();
+                    return Ok(());
+                }
+                // It may be a later one, which covers what the expected one did.
+                Shared::Ended { went_well: true } => {
+                    let failed = object.errors.check_and_advance(&mut lock(cursor), mark);
+                    return failed.map_or(Ok(()), |error| Err(error.into()));
+                }
+                Shared::Ended { went_well: false } => break,
+                Shared::UnderWay(listener) => {
+                    let _waiting = self.sync_waits(call, Cause::SyncWrites);
+                    if self.rt.timeout(PATIENCE, listener).await.is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+        self.sync_pages(call, object, ALL_PAGES, cursor).await
+    }
+
     /// Makes the pages of `pages` of `object` that are dirty now durable. Reports a failure during
     /// the call, and one that the handle of `cursor` has not reported yet.
     pub(crate) async fn sync_pages(
@@ -68,8 +124,8 @@ impl Engine {
         self.sync_in_steps(call, object, pages, cursor, || {}).await
     }
 
-    /// As [`Engine::sync_pages`]. Calls `written` when the writes have ended and the commit is next.
-    pub(super) async fn sync_in_steps(
+    /// As [`Engine::sync_pages`]. Calls `written` when the writes have ended, before the commit.
+    async fn sync_in_steps(
         self: &Arc<Self>,
         call: &Call<'_>,
         object: &Arc<ObjectState>,
@@ -289,49 +345,10 @@ impl Engine {
         Ok(true)
     }
 
-    /// Syncs every object. The first failure is returned. The others are synced all the same.
-    pub(crate) async fn sync_all(self: &Arc<Self>) -> Result<(), SyncError> {
-        let objects = self.objects.all();
-        let syncs = objects.iter().map(|object| async move {
-            let cursor = Mutex::new(object.errors.sample());
-            let call = self.call_of(self.sync_of_all(object));
-            self.sync_pages(&call, object, ALL_PAGES, &cursor).await
-        });
-        side_by_side(SYNCS, syncs).await
-    }
-
-    /// The sync of `object` among all.
-    fn sync_of_all(&self, object: &ObjectState) -> CallOf {
-        let is_of_file = !object.is_anonymous();
-        CallOf {
-            caller: CallerKey::CACHE,
-            bdi: is_of_file.then(|| self.backing_of(object).number),
-            kind: CallKind::Sync,
-            offset_bytes: 0,
-            bytes: 0,
-        }
-    }
-
     /// The sync `call` waits for `cause`.
-    pub(super) fn sync_waits<'a>(&'a self, call: &'a Call<'_>, cause: Cause) -> Waiting<'a> {
+    fn sync_waits<'a>(&'a self, call: &'a Call<'_>, cause: Cause) -> Waiting<'a> {
         let waiting = self.waiting(&call.waits, cause);
         waiting.counted(Counter::SyncWaitedUs)
-    }
-
-    /// Waits for every cut that was asked for: no cut may come late when the store has other users.
-    pub(crate) async fn all_cuts_end(&self) -> Result<(), SyncError> {
-        for object in self.objects.all() {
-            let Some(last) = object.cuts.last_of(&ALL_PAGES) else {
-                continue;
-            };
-            let call = self.call_of(self.sync_of_all(&object));
-            let _waiting = self.waiting(&call.waits, Cause::Resize);
-            if self.cuts_end(&object, last, &ALL_PAGES).await.is_err() {
-                let waited = self.settings.held_timeout + self.settings.answer_timeout;
-                return Err(unanswered(&object, waited));
-            }
-        }
-        Ok(())
     }
 
     /// The first of `pages` that is still to be written.
@@ -386,7 +403,7 @@ impl Engine {
     }
 }
 
-fn unanswered(object: &ObjectState, waited: Span) -> SyncError {
+pub(super) fn unanswered(object: &ObjectState, waited: Span) -> SyncError {
     let pages_left = lock(&object.dirty).dirty_pages();
     SyncError::NotAnswering {
         object: object.store_object().0,

@@ -23,7 +23,7 @@ struct Object {
 }
 
 impl Object {
-    /// Makes a change and syncs, as in `flow/shared_sync.rs`.
+    /// Makes a change and syncs, as in `flow/sync.rs`.
     fn change_and_sync(&self) {
         let changes = self.changes.fetch_add(1, Ordering::AcqRel) + 1;
         let number = self.line.next_number();
@@ -54,7 +54,7 @@ impl Object {
 }
 
 #[test]
-fn invariants_y1_y2_and_y3_hold_in_every_order() {
+fn invariants_sy1_sy2_and_sy3_hold_in_every_order() {
     explore(|| {
         let object = Arc::new(Object::default());
         let others = [(), ()].map(|()| {
@@ -71,7 +71,7 @@ fn invariants_y1_y2_and_y3_hold_in_every_order() {
 /// A sync that is given up may fail others, which then sync by themselves, but it keeps nobody
 /// waiting.
 #[test]
-fn invariant_y3_a_caller_that_gives_up_leaves_nobody_asleep() {
+fn invariant_sy3_a_caller_that_gives_up_leaves_nobody_asleep() {
     explore(|| {
         let object = Arc::new(Object::default());
         let gives_up = object.clone();

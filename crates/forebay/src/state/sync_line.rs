@@ -5,9 +5,9 @@
 //! either carries out the sync of that number, or it sleeps until that sync has ended. The next
 //! sync may begin when the writes of the one before have ended: then both can share a commit.
 //!
-//! invariant Y1: a caller shares only a sync that has begun after the caller asked.
-//! invariant Y2: of at most one shared sync the writes are under way.
-//! invariant Y3: while callers wait for a sync that may begin, one of them is awake.
+//! invariant SY1: a caller shares only a sync that has begun after the caller asked.
+//! invariant SY2: of at most one shared sync the writes are under way.
+//! invariant SY3: while callers wait for a sync that may begin, one of them is awake.
 
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::wait::{Listener, WaitQueue};
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn invariant_y1_who_comes_while_one_is_under_way_shares_the_next() {
+    fn invariant_sy1_who_comes_while_one_is_under_way_shares_the_next() {
         let line = SyncLine::default();
         let first = begun(line.join(line.next_number()));
         let number = line.next_number();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn invariant_y2_the_next_begins_when_the_writes_have_ended() {
+    fn invariant_sy2_the_next_begins_when_the_writes_have_ended() {
         let line = SyncLine::default();
         let first = begun(line.join(1));
         let waiting = waits(line.join(2));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn invariant_y3_a_caller_that_gives_up_hands_its_wake_up_on() {
+    fn invariant_sy3_a_caller_that_gives_up_hands_its_wake_up_on() {
         let line = SyncLine::default();
         let first = begun(line.join(1));
         let (gives_up, stays) = (waits(line.join(2)), waits(line.join(2)));
