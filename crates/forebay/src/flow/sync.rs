@@ -90,7 +90,7 @@ impl Engine {
             match syncs.join(number) {
                 Shared::Begun(turn) => {
                     let written = || turn.written();
-                    self.sync_in_steps(call, object, ALL_PAGES, cursor, written)
+                    self.sync_in_steps(call, object, (ALL_PAGES, written), cursor)
                         .await?;
                     turn.ends_well();
                     return Ok(());
@@ -121,7 +121,8 @@ impl Engine {
         pages: Range<u64>,
         cursor: &Mutex<Cursor>,
     ) -> Result<(), SyncError> {
-        self.sync_in_steps(call, object, pages, cursor, || {}).await
+        self.sync_in_steps(call, object, (pages, || {}), cursor)
+            .await
     }
 
     /// As [`Engine::sync_pages`]. Calls `written` when the writes have ended, before the commit.
@@ -129,9 +130,8 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call<'_>,
         object: &Arc<ObjectState>,
-        pages: Range<u64>,
+        (pages, written): (Range<u64>, impl Fn()),
         cursor: &Mutex<Cursor>,
-        written: impl Fn(),
     ) -> Result<(), SyncError> {
         if object.is_anonymous() {
             return Ok(());
