@@ -47,7 +47,7 @@ async fn all_at_once(rt: &Rt, file: &File, first: u64, rounds: u64) -> Span {
                     let began = clock.now();
                     assert_eq!(file.sync().await, Ok(()));
                     let took = clock.now().since(began);
-                    longest.fetch_max(took.as_nanos() as u64, Ordering::Relaxed);
+                    longest.fetch_max(took.as_nanos(), Ordering::Relaxed);
                 }
             })
         })
