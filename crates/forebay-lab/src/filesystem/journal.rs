@@ -2,7 +2,10 @@
 
 use super::borders::page_ceiling;
 use super::settings::FileSystemSettings;
-use std::collections::BTreeSet;
+use forebay_base::sync::Arc;
+use forebay_rt::wait::Gate;
+use forebay_store::ObjectId;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A range of the device.
 pub(crate) type Range = (u64, u64);
@@ -17,8 +20,12 @@ pub(crate) struct Journal {
     head_bytes: u64,
     /// Bytes that wait for a log write.
     pending_bytes: u64,
-    /// Inode clusters that differ from the device, by address.
-    changed: BTreeSet<u64>,
+    /// Inode clusters that differ from the device, by address, and whose inodes do.
+    changed: BTreeMap<u64, BTreeSet<ObjectId>>,
+    /// Clusters that are being written, and the gate that opens when they are.
+    writing: BTreeMap<u64, Arc<Gate>>,
+    /// Whether somebody writes what is changed some time later.
+    is_armed: bool,
     cluster_bytes: u64,
 }
 
@@ -31,7 +38,9 @@ impl Journal {
             buffer_bytes: page_ceiling(settings.log_buffer_bytes),
             head_bytes: 0,
             pending_bytes: 0,
-            changed: BTreeSet::new(),
+            changed: BTreeMap::new(),
+            writing: BTreeMap::new(),
+            is_armed: false,
             cluster_bytes: settings.inode_cluster_bytes,
         }
     }
@@ -68,17 +77,58 @@ impl Journal {
         (start, bytes)
     }
 
-    /// The inode cluster at `cluster` was changed. Returns whether it is the first.
-    pub(crate) fn change(&mut self, cluster: u64) -> bool {
-        let is_first = self.changed.is_empty();
-        self.changed.insert(cluster);
-        is_first
+    /// The inode of `file` in the cluster at `cluster` was changed.
+    pub(crate) fn change(&mut self, cluster: u64, file: ObjectId) {
+        self.changed.entry(cluster).or_default().insert(file);
     }
 
-    /// The changed clusters, in order of address, which have to be written now.
-    pub(crate) fn take_changed(&mut self) -> Vec<Range> {
+    /// The inode of `file` is as it has always been.
+    pub(crate) fn forget_change(&mut self, cluster: u64, file: ObjectId) {
+        if let Some(files) = self.changed.get_mut(&cluster) {
+            files.remove(&file);
+            if files.is_empty() {
+                self.changed.remove(&cluster);
+            }
+        }
+    }
+
+    /// Whether inodes are changed and nobody writes them later. From now on somebody does.
+    pub(crate) fn arms(&mut self) -> bool {
+        let arms = !self.is_armed && !self.changed.is_empty();
+        self.is_armed |= arms;
+        arms
+    }
+
+    /// The time has come to write what is changed.
+    pub(crate) fn disarm(&mut self) {
+        self.is_armed = false;
+    }
+
+    /// The changed clusters, in order of address, which have to be written now, each with the gate
+    /// that opens when it is.
+    pub(crate) fn take_changed(&mut self) -> Vec<(Range, Arc<Gate>)> {
         let changed = std::mem::take(&mut self.changed);
         let bytes = self.cluster_bytes;
-        changed.into_iter().map(|start| (start, bytes)).collect()
+        let begin = |start| {
+            let gate = Arc::new(Gate::new(false));
+            self.writing.insert(start, Arc::clone(&gate));
+            ((start, bytes), gate)
+        };
+        changed.into_keys().map(begin).collect()
+    }
+
+    /// The write of a cluster has ended. A later one of the same cluster may be under way.
+    pub(crate) fn written(&mut self, cluster: u64, gate: &Arc<Gate>) {
+        if let Some(last) = self.writing.get(&cluster)
+            && Arc::ptr_eq(last, gate)
+        {
+            self.writing.remove(&cluster);
+        }
+    }
+
+    /// What has to be waited for before the inode of `file` is as it is on the device. It must
+    /// have been taken if it was changed.
+    pub(crate) fn unwritten(&self, cluster: u64) -> Option<Arc<Gate>> {
+        self.writing.get(&cluster).cloned()
     }
 }

@@ -277,7 +277,10 @@ choices! {
 
     /// Whether files that nobody has open are such a cache (spec/reclaim.md 8.1, pginodesteal).
     ClosedFiles {
-        /// They are: a file that is given up takes all its pages with it (up to 5.15).
+        /// They are, and a reclaimer waits until the inode of a file that is given up is written
+        /// (XFS up to 5.8).
+        Awaited => "awaited",
+        /// They are: a file that is given up takes all its pages with it (5.9 to 5.15).
         Stripped => "stripped",
         /// Their pages age like any others.
         #[default]
