@@ -15,7 +15,6 @@ use super::{Knobs, Work, Workload};
 use crate::world::{Mapping, Process, World, WorldError};
 use forebay_base::sync::Arc;
 use forebay_base::{Prng, Span};
-use forebay_rt::Work as ProcessorWork;
 use std::collections::BTreeMap;
 
 pub(super) const SIMOOP: Workload = Workload {
@@ -37,8 +36,13 @@ pub(super) const SIMOOP: Workload = Workload {
         ),
         knob(
             "closes",
+            "0",
+            "1: a file of data is open only while it is read",
+        ),
+        knob(
+            "own_closes",
             "1",
-            "1: a file is open only while it is read or written; 0: all stay open",
+            "1: a worker's own file is open only while it is written",
         ),
     ],
     expects: None,
@@ -115,7 +119,7 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
             threads: threads.clone(),
             chance: world.chance(&format!("worker {number}")),
             sizes,
-            closes: directories.closes(),
+            closes: knobs.number("own_closes") > 0,
         };
         let node = number as usize % machine.memory.nodes.len();
         others.push(world.spawn_on(node, "worker", |process| worker.work(process)));

@@ -268,8 +268,10 @@ choices! {
 
     /// How many objects a pass asks the caches beside the pages to give up (spec/reclaim.md 2.11).
     ShrinkDemand {
-        /// Twice the fraction of the pages that it looked at (up to 4.15).
+        /// Twice the fraction of the pages that it looked at, in whole batches (up to 3.13).
         ByScan => "scanned",
+        /// The same; of a cache smaller than a batch all at once (3.14 to 4.15).
+        ByScanToTheLast => "scanned-to-the-last",
         /// A fraction by its priority, whatever became of the pages (4.16 and later).
         #[default]
         ByPriority => "priority",

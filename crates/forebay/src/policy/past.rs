@@ -88,7 +88,7 @@ impl Past {
         Past {
             writes: writes.then_some(writeback),
             judges: writes || policy.naps() || kswapd.balances_zones,
-            caches: policy.shrink_demand == ShrinkDemand::ByScan
+            caches: policy.shrink_demand < ShrinkDemand::ByPriority
                 || policy.closed_files <= ClosedFiles::Stripped,
             writers: (throttle <= DirtyThrottle::Foreground).then_some(throttle),
             pauses_are_whole: throttle < DirtyThrottle::Paced,

@@ -68,7 +68,7 @@ const LINUX_4_11: Policy = Policy {
     refaults: Refaults::OfReads,
     scan_balance: ScanBalance::Rotations,
     readahead: Readahead::Fixed,
-    shrink_demand: ShrinkDemand::ByScan,
+    shrink_demand: ShrinkDemand::ByScanToTheLast,
     closed_files: ClosedFiles::Awaited,
     watermark_spacing: WatermarkSpacing::Scale,
 };

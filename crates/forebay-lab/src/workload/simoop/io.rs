@@ -76,11 +76,6 @@ impl Directories {
         }
         Ok(())
     }
-
-    /// Whether files are open only while they are read or written.
-    pub(super) fn closes(&self) -> bool {
-        self.open.is_none()
-    }
 }
 
 /// A read that a worker waits for.

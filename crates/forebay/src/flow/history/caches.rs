@@ -43,6 +43,9 @@ impl Engine {
         } = asked;
         match self.settings.policy.shrink_demand {
             ShrinkDemand::ByScan => demand_by_scan(freeable, deferred, seeks, part),
+            ShrinkDemand::ByScanToTheLast => {
+                demand_by_scan(freeable, deferred, seeks, part).to_the_last()
+            }
             ShrinkDemand::ByPriority => demand(&ShrinkInputs {
                 freeable,
                 deferred,
