@@ -332,17 +332,18 @@ impl Files {
         is_gone.then_some((file.inode_cluster, self.settings.inode_cluster_bytes))
     }
 
-    /// Gives up to `count` retired inodes up, the oldest first, up to one whose cluster is being
-    /// written. Whatever is changed must have been taken for writing.
+    /// Gives up to `count` retired inodes up, the oldest first, up to one that is being
+    /// written.
     pub(crate) fn give_up(&mut self, count: u64) -> (u64, Option<Arc<Gate>>) {
         for gone in 0..count {
             let Some(oldest) = self.retired.first_entry() else {
                 return (gone, None);
             };
-            let Some(file) = self.by_object.get_mut(oldest.get()) else {
+            let object = *oldest.get();
+            let Some(file) = self.by_object.get_mut(&object) else {
                 unreachable!("invariant IN1: a removed file leaves the list");
             };
-            if let Some(writing) = self.journal.unwritten(file.inode_cluster) {
+            if let Some(writing) = self.journal.unwritten(file.inode_cluster, object) {
                 return (gone, Some(writing));
             }
             file.retired_place = 0;

@@ -310,6 +310,30 @@ fn an_inode_is_given_up_once_it_is_written_and_read_again_when_it_is_opened() {
     bench.settle();
 }
 
+/// Reclaim waits for an inode, and not for others of its cluster.
+#[test]
+fn an_inode_waits_for_its_own_write() {
+    let bench = Bench::new("HDD-A", "xfs", 1 << 35);
+    for file in 1..=2 {
+        let created = bench.files.create(ObjectId(file), 0);
+        bench.machine.run(created).expect("there is room");
+    }
+    bench.settle();
+    bench.files.retire(ObjectId(1));
+    // The other one of the cluster is changed and being written.
+    bench.write(2, 0, 4 * KIB);
+    bench.files.retire(ObjectId(2));
+    let given = bench.files.give_up(2);
+    assert_eq!(given.gone, 1, "the first is as it is on the disk");
+    let writes = bench.files.metadata_counts().cluster_writes;
+    let again = bench.files.give_up(2);
+    assert!(given.writing.is_some() && again.writing.is_some());
+    let counts = bench.files.metadata_counts();
+    assert_eq!(counts.cluster_writes, writes, "one write at a time");
+    bench.settle();
+    assert_eq!(bench.files.give_up(2).gone, 1);
+}
+
 /// A file that grows on the device changes its inode, and one that is overwritten does not.
 #[test]
 fn a_longer_file_has_a_changed_inode() {

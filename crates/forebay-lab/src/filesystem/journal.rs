@@ -22,11 +22,29 @@ pub(crate) struct Journal {
     pending_bytes: u64,
     /// Inode clusters that differ from the device, by address, and whose inodes do.
     changed: BTreeMap<u64, BTreeSet<ObjectId>>,
-    /// Clusters that are being written, and the gate that opens when they are.
-    writing: BTreeMap<u64, Arc<Gate>>,
+    /// Clusters that are being written.
+    writing: BTreeMap<u64, Writing>,
     /// Whether somebody writes what is changed some time later.
     is_armed: bool,
     cluster_bytes: u64,
+}
+
+/// A cluster that is being written.
+#[derive(Debug)]
+struct Writing {
+    /// It opens when the last write has ended.
+    gate: Arc<Gate>,
+    /// The files whose inodes that changes on the device.
+    files: BTreeSet<ObjectId>,
+}
+
+/// Which changed clusters are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// All of them.
+    All,
+    /// Those that are not being written already.
+    Idle,
 }
 
 impl Journal {
@@ -106,29 +124,40 @@ impl Journal {
 
     /// The changed clusters, in order of address, which have to be written now, each with the gate
     /// that opens when it is.
-    pub(crate) fn take_changed(&mut self) -> Vec<(Range, Arc<Gate>)> {
-        let changed = std::mem::take(&mut self.changed);
-        let bytes = self.cluster_bytes;
-        let begin = |start| {
+    pub(crate) fn take_changed(&mut self, which: Which) -> Vec<(Range, Arc<Gate>)> {
+        let mut begun = Vec::new();
+        for (cluster, mut files) in std::mem::take(&mut self.changed) {
+            let before = self.writing.remove(&cluster);
+            if let Some(before) = before {
+                if which == Which::Idle {
+                    self.writing.insert(cluster, before);
+                    self.changed.insert(cluster, files);
+                    continue;
+                }
+                files.extend(before.files);
+            }
             let gate = Arc::new(Gate::new(false));
-            self.writing.insert(start, Arc::clone(&gate));
-            ((start, bytes), gate)
-        };
-        changed.into_keys().map(begin).collect()
+            begun.push(((cluster, self.cluster_bytes), Arc::clone(&gate)));
+            self.writing.insert(cluster, Writing { gate, files });
+        }
+        begun
     }
 
     /// The write of a cluster has ended. A later one of the same cluster may be under way.
     pub(crate) fn written(&mut self, cluster: u64, gate: &Arc<Gate>) {
         if let Some(last) = self.writing.get(&cluster)
-            && Arc::ptr_eq(last, gate)
+            && Arc::ptr_eq(&last.gate, gate)
         {
             self.writing.remove(&cluster);
         }
     }
 
-    /// What has to be waited for before the inode of `file` is as it is on the device. It must
-    /// have been taken if it was changed.
-    pub(crate) fn unwritten(&self, cluster: u64) -> Option<Arc<Gate>> {
-        self.writing.get(&cluster).cloned()
+    /// What has to be waited for before the inode of `file` is on the device, or can be written.
+    pub(crate) fn unwritten(&self, cluster: u64, file: ObjectId) -> Option<Arc<Gate>> {
+        let writing = self.writing.get(&cluster)?;
+        let changed = self.changed.get(&cluster);
+        let is_meant =
+            writing.files.contains(&file) || changed.is_some_and(|files| files.contains(&file));
+        is_meant.then(|| Arc::clone(&writing.gate))
     }
 }

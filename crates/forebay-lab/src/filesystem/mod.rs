@@ -43,7 +43,7 @@ use forebay_base::units::byte_of;
 use forebay_rt::Rt;
 use forebay_rt::wait::{Slot, WaitQueue};
 use forebay_store::{Failure, Geometry, Io, IoKind, ObjectId, Store};
-use journal::Range;
+use journal::{Range, Which};
 use std::ops;
 
 /// Log writes that may be under way before a change of metadata has to wait.
@@ -325,15 +325,15 @@ impl FileSystem {
         self.shared.rt.spawn("inodes", async move {
             this.shared.rt.sleep(delay).await;
             lock(&this.shared.files).journal.disarm();
-            this.write_inodes();
+            this.write_inodes(Which::All);
         });
     }
 
-    /// Writes all inodes that are changed.
-    fn write_inodes(&self) {
+    /// Writes inodes that are changed.
+    fn write_inodes(&self, which: Which) {
         let (log, clusters) = {
             let mut files = lock(&self.shared.files);
-            (files.journal.force(), files.journal.take_changed())
+            (files.journal.force(), files.journal.take_changed(which))
         };
         if let Some(range) = log {
             self.write_log(range, None);
@@ -393,7 +393,7 @@ impl InodeCache for FileSystem {
 
     fn give_up(&self, count: u64) -> GivenUp {
         if self.unused() > 0 {
-            self.write_inodes();
+            self.write_inodes(Which::Idle);
         }
         let (gone, writing) = lock(&self.shared.files).give_up(count);
         GivenUp { gone, writing }
