@@ -380,8 +380,8 @@ impl FileSystem {
     }
 }
 
-/// Reclaim of XFS up to 5.8: it begins to write whatever is changed, and waits for each inode that it
-/// meets before its write has ended.
+/// Reclaim of XFS up to 5.8: it begins to write whatever is changed, and waits for each inode that
+/// it meets before its write has ended.
 impl InodeCache for FileSystem {
     fn unused(&self) -> u64 {
         lock(&self.shared.files).retired_count()
