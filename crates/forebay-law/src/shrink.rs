@@ -132,6 +132,22 @@ impl Demand {
         Some(batch)
     }
 
+    /// The same demand, where a cache that is smaller than a batch can be asked for all at once.
+    ///
+    /// ```
+    /// use forebay_law::history::{PagesLookedAt, demand_by_scan};
+    /// let part = PagesLookedAt { looked_at: 500, pages: 999 };
+    /// assert_eq!(demand_by_scan(40, 0, 2, part).next_batch(), None);
+    /// assert_eq!(demand_by_scan(40, 0, 2, part).to_the_last().next_batch(), Some(40));
+    /// ```
+    #[must_use]
+    pub fn to_the_last(self) -> Demand {
+        Demand {
+            divides_batches: true,
+            ..self
+        }
+    }
+
     /// Objects that this pass may still offer.
     pub fn rest(&self) -> u64 {
         self.rest

@@ -110,7 +110,7 @@ impl Engine {
             slab: BlockSlab::new(budget.dirty_blocks),
             objects: ObjectTable::new(
                 settings.objects_limit,
-                settings.policy.closed_files == ClosedFiles::Stripped,
+                settings.policy.closed_files <= ClosedFiles::Stripped,
             ),
             shrinkers: Shrinkers::default(),
             vectors: IoVectors::new(budget.io_vectors, budget.io_vector_pages),

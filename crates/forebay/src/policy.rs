@@ -11,7 +11,7 @@ pub use choices::{
     Refaults, ScanBalance, ShrinkDemand, StoreShares, WatermarkSpacing, WriteDepth,
     ZoneDirtyLimits,
 };
-pub use file_system::{CongestionSignal, PastFileSystem, ReclaimWrites};
+pub use file_system::{CongestionSignal, GivenUp, InodeCache, PastFileSystem, ReclaimWrites};
 pub(crate) use past::{Past, PastKswapd};
 
 /// A knob of [`Policy`], with the names of its values, the oldest first.

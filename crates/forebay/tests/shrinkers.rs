@@ -2,8 +2,11 @@
 
 mod support;
 
+use forebay::policy::{GivenUp, InodeCache, PastFileSystem};
+use forebay::settings::BackingSettings;
 use forebay::{Counter, File, Policy, Settings, Shrinker};
 use forebay_base::Span;
+use forebay_rt::wait::Gate;
 use forebay_store::{ObjectId, Rate, RateStore};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -238,4 +241,107 @@ async fn has_first_page(file: &File, number: u64) -> bool {
     let mut page = vec![0; PAGE];
     let read = file.read_at(&mut page, 0).await;
     read == Ok(PAGE) && page == page_of(number)
+}
+
+/// Inodes that are written when the gate opens.
+struct Inodes {
+    retired: AtomicU64,
+    given_up: AtomicU64,
+    written: Arc<Gate>,
+}
+
+impl Inodes {
+    fn new() -> Arc<Inodes> {
+        Arc::new(Inodes {
+            retired: AtomicU64::new(0),
+            given_up: AtomicU64::new(0),
+            written: Arc::new(Gate::new(false)),
+        })
+    }
+}
+
+impl InodeCache for Inodes {
+    fn unused(&self) -> u64 {
+        self.retired.load(Ordering::Relaxed) - self.given_up.load(Ordering::Relaxed)
+    }
+
+    fn retire(&self, _file: ObjectId) {
+        self.retired.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn give_up(&self, count: u64) -> GivenUp {
+        if !self.written.is_open() {
+            let writing = Some(self.written.clone());
+            return GivenUp { gone: 0, writing };
+        }
+        let gone = count.min(self.unused());
+        self.given_up.fetch_add(gone, Ordering::Relaxed);
+        GivenUp {
+            gone,
+            writing: None,
+        }
+    }
+}
+
+/// Presses on closed files whose inodes are written after `written_after`, and returns those and
+/// how many waits took too long.
+fn press_on_inodes(preset: &'static str, written_after: Span) -> (Arc<Inodes>, u64) {
+    let inodes = Inodes::new();
+    let (kept, overdue) = (inodes.clone(), Arc::new(AtomicU64::new(0)));
+    let noted = overdue.clone();
+    simulate(4, |rt| async move {
+        let settings = Settings {
+            policy: Policy::preset(preset).expect("a preset of this name"),
+            answer_timeout: Span::from_secs(20),
+            ..Settings::of_mib(32)
+        };
+        let bench = Bench::with(rt.clone(), settings, |_, memory| memory);
+        let past = PastFileSystem {
+            inodes: Some(inodes.clone()),
+            ..PastFileSystem::default()
+        };
+        let backing = BackingSettings::default();
+        let attached = bench.cache.attach_past(Arc::new(Void), backing, past);
+        let attached = attached.expect("it is open");
+        for number in 1..=FILES {
+            let file = bench.cache.open(&attached, ObjectId(number), PAGE as u64);
+            touch(&file.expect("it opens"), 0..1).await;
+        }
+        let (later, gate) = (rt.clone(), inodes.written.clone());
+        let writer = rt.spawn("writer", async move {
+            later.sleep(written_after).await;
+            gate.open();
+        });
+        for _ in 0..3 {
+            press(&bench).await;
+        }
+        writer.join().await;
+        for _ in 0..3 {
+            press(&bench).await;
+        }
+        bench.assert_consistent();
+        noted.store(bench.count(Counter::WaitsOverdue), Ordering::Relaxed);
+    });
+    (kept, overdue.load(Ordering::Relaxed))
+}
+
+#[test]
+fn up_to_5_8_an_inode_is_waited_for_until_it_is_written() {
+    for preset in ["linux-3.0", "linux-4.11"] {
+        let (inodes, overdue) = press_on_inodes(preset, Span::from_secs(10));
+        assert!(inodes.retired.load(Ordering::Relaxed) > 0, "{preset}");
+        assert!(inodes.given_up.load(Ordering::Relaxed) > 0, "{preset}");
+        assert_eq!(overdue, 0, "{preset}: it came in time");
+    }
+    for preset in ["linux-5.15", "forebay"] {
+        let (inodes, _) = press_on_inodes(preset, Span::from_secs(10));
+        assert_eq!(inodes.retired.load(Ordering::Relaxed), 0, "{preset}");
+    }
+}
+
+#[test]
+fn an_inode_that_is_not_written_is_waited_for_as_long_as_for_an_answer() {
+    let (inodes, overdue) = press_on_inodes("linux-4.11", Span::from_secs(100));
+    assert!(overdue > 0);
+    assert!(inodes.given_up.load(Ordering::Relaxed) > 0, "later it is");
 }

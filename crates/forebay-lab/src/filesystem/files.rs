@@ -5,6 +5,8 @@ use super::extents::{Extents, Segment};
 use super::journal::{Journal, Range};
 use super::settings::FileSystemSettings;
 use super::space::Space;
+use forebay_base::sync::Arc;
+use forebay_rt::wait::Gate;
 use forebay_store::ObjectId;
 use std::collections::BTreeMap;
 use std::ops;
@@ -19,6 +21,12 @@ pub(crate) struct Files {
     /// For each group, the cluster that has room for inodes and how many it has.
     inode_clusters: Vec<Option<(u64, u64)>>,
     next_group: usize,
+    /// Inodes of files that nobody uses, in the order in which their pages went.
+    ///
+    /// invariant IN1: a file is here once, at the place that it records, or it is not here and
+    /// records place 0; a file that is here has its inode in memory.
+    retired: BTreeMap<u64, ObjectId>,
+    last_place: u64,
 }
 
 #[derive(Debug)]
@@ -32,6 +40,10 @@ struct FileState {
     /// Nothing past this was written to the device.
     written_end: u64,
     is_open: bool,
+    /// Its place among the retired inodes; 0 for none.
+    retired_place: u64,
+    /// Its inode was given up: who opens it has to read it.
+    is_inode_gone: bool,
 }
 
 /// No space is free for a write.
@@ -54,6 +66,8 @@ impl Files {
             space,
             by_object: BTreeMap::new(),
             next_group: 0,
+            retired: BTreeMap::new(),
+            last_place: 0,
             settings,
         }
     }
@@ -68,15 +82,15 @@ impl Files {
     }
 
     /// Makes `object` a file of the directory `directory`, if it is not one. Full log buffers go
-    /// to `log`. Returns whether this was the first change of an inode since they were written.
+    /// to `log`.
     pub(crate) fn create(
         &mut self,
         object: ObjectId,
         directory: u64,
         log: &mut Vec<Range>,
-    ) -> Result<bool, Full> {
+    ) -> Result<(), Full> {
         if self.by_object.contains_key(&object) {
-            return Ok(false);
+            return Ok(());
         }
         let group = (directory % self.space.groups() as u64) as usize;
         let inode_cluster = self.place_inode(group)?;
@@ -90,10 +104,13 @@ impl Files {
                 known_from: 0,
                 written_end: 0,
                 is_open: true,
+                retired_place: 0,
+                is_inode_gone: false,
             },
         );
         self.journal.note(self.settings.log_of_file_bytes, log);
-        Ok(self.journal.change(inode_cluster))
+        self.journal.change(inode_cluster, object);
+        Ok(())
     }
 
     /// The cluster for one more inode of the group.
@@ -177,10 +194,15 @@ impl Files {
         let copies = self.settings.copies_on_write;
         let file = self.file(object, log)?;
         let again = to.min(file.written_end);
+        let (grows, cluster) = (to > file.written_end, file.inode_cluster);
         file.written_end = file.written_end.max(to);
         let mut left = Vec::new();
         if copies && from < again {
             left = file.extents.remove(from, again);
+        }
+        if grows {
+            // Its size on the device.
+            self.journal.change(cluster, object);
         }
         let placed = self.place(object, (from, to), log);
         // Only now, because the new place must not be the old one.
@@ -227,6 +249,7 @@ impl Files {
                 hole.offset
             };
             let end = hole.offset + hole.length;
+            self.journal.change(file.inode_cluster, object);
             while offset < end {
                 let goal = file.extents.goal(offset);
                 let wanted = wanted_bytes(settings, file, offset, end);
@@ -265,14 +288,69 @@ impl Files {
         self.punch(object, (page_ceiling(end), u64::MAX), log);
     }
 
-    /// Removes the file. Returns as [`Files::create`] does.
-    pub(crate) fn remove(&mut self, object: ObjectId, log: &mut Vec<Range>) -> bool {
+    /// Removes the file.
+    pub(crate) fn remove(&mut self, object: ObjectId, log: &mut Vec<Range>) {
         self.cut(object, 0, log);
         let Some(file) = self.by_object.remove(&object) else {
-            return false;
+            return;
         };
+        self.retired.remove(&file.retired_place);
         self.journal.note(self.settings.log_of_file_bytes, log);
-        self.journal.change(file.inode_cluster)
+        self.journal.change(file.inode_cluster, object);
+    }
+
+    /// The file has always been there as it is.
+    pub(crate) fn forget_change(&mut self, object: ObjectId) {
+        if let Some(file) = self.by_object.get(&object) {
+            self.journal.forget_change(file.inode_cluster, object);
+        }
+    }
+
+    /// Inodes that could be given up.
+    pub(crate) fn retired_count(&self) -> u64 {
+        self.retired.len() as u64
+    }
+
+    /// Nobody uses the inode of `object` any more.
+    pub(crate) fn retire(&mut self, object: ObjectId) {
+        let Some(file) = self.by_object.get_mut(&object) else {
+            return;
+        };
+        if file.retired_place == 0 && !file.is_inode_gone {
+            self.last_place += 1;
+            file.retired_place = self.last_place;
+            self.retired.insert(self.last_place, object);
+        }
+    }
+
+    /// Somebody opens `object`. Returns the cluster that has to be read for its inode.
+    pub(crate) fn look_up(&mut self, object: ObjectId) -> Option<Range> {
+        let file = self.by_object.get_mut(&object)?;
+        self.retired
+            .remove(&std::mem::take(&mut file.retired_place));
+        let is_gone = std::mem::take(&mut file.is_inode_gone);
+        is_gone.then_some((file.inode_cluster, self.settings.inode_cluster_bytes))
+    }
+
+    /// Gives up to `count` retired inodes up, the oldest first, up to one that is being
+    /// written.
+    pub(crate) fn give_up(&mut self, count: u64) -> (u64, Option<Arc<Gate>>) {
+        for gone in 0..count {
+            let Some(oldest) = self.retired.first_entry() else {
+                return (gone, None);
+            };
+            let object = *oldest.get();
+            let Some(file) = self.by_object.get_mut(&object) else {
+                unreachable!("invariant IN1: a removed file leaves the list");
+            };
+            if let Some(writing) = self.journal.unwritten(file.inode_cluster, object) {
+                return (gone, Some(writing));
+            }
+            file.retired_place = 0;
+            file.is_inode_gone = true;
+            oldest.remove();
+        }
+        (count, None)
     }
 }
 

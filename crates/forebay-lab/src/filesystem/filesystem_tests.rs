@@ -274,6 +274,82 @@ fn created_files_cost_a_kib_of_log_and_a_32nd_of_a_cluster() {
     assert_eq!(bench.machine.tasks(), [], "nothing is left to write");
 }
 
+/// What invariant IN1 says, and what reclaim waits for.
+#[test]
+fn an_inode_is_given_up_once_it_is_written_and_read_again_when_it_is_opened() {
+    let bench = Bench::new("HDD-A", "xfs", 1 << 35);
+    for file in 1..=3 {
+        let created = bench.files.create(ObjectId(file), 0);
+        bench.machine.run(created).expect("there is room");
+    }
+    for file in [2, 1, 2] {
+        bench.files.retire(ObjectId(file));
+    }
+    assert_eq!(bench.files.unused(), 2);
+    let given = bench.files.give_up(5);
+    assert_eq!(given.gone, 0, "their cluster differs from the disk");
+    let writing = given.writing.expect("it is being written");
+    let began = bench.machine.now();
+    bench.machine.run(async move { writing.wait().await });
+    assert!(bench.machine.now() > began, "the disk took its time");
+    let given = bench.files.give_up(5);
+    assert_eq!((given.gone, given.writing.is_none()), (2, true));
+    bench.files.retire(ObjectId(1));
+    assert_eq!(bench.files.unused(), 0, "it is not in memory any more");
+    for (file, reads) in [(3, 0), (1, 1), (1, 1), (2, 2)] {
+        bench.machine.run(bench.files.look_up(ObjectId(file)));
+        assert_eq!(bench.files.metadata_counts().cluster_reads, reads);
+    }
+    bench.files.retire(ObjectId(1));
+    assert_eq!(bench.files.give_up(1).gone, 1, "nothing was changed since");
+    bench.files.retire(ObjectId(2));
+    bench.machine.run(bench.files.look_up(ObjectId(2)));
+    bench.files.retire(ObjectId(3));
+    bench.machine.run(bench.files.remove(ObjectId(3)));
+    assert_eq!(bench.files.unused(), 0, "one is open, and one is removed");
+    bench.settle();
+}
+
+/// Reclaim waits for an inode, and not for others of its cluster.
+#[test]
+fn an_inode_waits_for_its_own_write() {
+    let bench = Bench::new("HDD-A", "xfs", 1 << 35);
+    for file in 1..=2 {
+        let created = bench.files.create(ObjectId(file), 0);
+        bench.machine.run(created).expect("there is room");
+    }
+    bench.settle();
+    bench.files.retire(ObjectId(1));
+    // The other one of the cluster is changed and being written.
+    bench.write(2, 0, 4 * KIB);
+    bench.files.retire(ObjectId(2));
+    let given = bench.files.give_up(2);
+    assert_eq!(given.gone, 1, "the first is as it is on the disk");
+    let writes = bench.files.metadata_counts().cluster_writes;
+    let again = bench.files.give_up(2);
+    assert!(given.writing.is_some() && again.writing.is_some());
+    let counts = bench.files.metadata_counts();
+    assert_eq!(counts.cluster_writes, writes, "one write at a time");
+    bench.settle();
+    assert_eq!(bench.files.give_up(2).gone, 1);
+}
+
+/// A file that grows on the device changes its inode, and one that is overwritten does not.
+#[test]
+fn a_longer_file_has_a_changed_inode() {
+    for kind in ["xfs", "ext4"] {
+        let bench = Bench::new("HDD-A", kind, 1 << 35);
+        let mut writes = 0;
+        for (offset, changes) in [(0, 1), (0, 0), (64 * KIB, 1)] {
+            bench.write(1, offset, 64 * KIB);
+            bench.settle();
+            writes += changes;
+            let counts = bench.files.metadata_counts();
+            assert_eq!(counts.cluster_writes, writes, "{kind} at {offset}");
+        }
+    }
+}
+
 #[test]
 fn a_commit_writes_the_log_and_then_flushes() {
     let bench = Bench::new("HDD-A", "xfs", 1 << 35);

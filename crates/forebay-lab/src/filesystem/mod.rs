@@ -35,6 +35,7 @@ use crate::device::{Device, Surface, Transfer, TransferKind};
 use borders::{page_ceiling, page_floor};
 use extents::Segment;
 use files::{Files, Full};
+use forebay::policy::{GivenUp, InodeCache};
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use forebay_base::sync::{Arc, Mutex, lock};
@@ -42,7 +43,7 @@ use forebay_base::units::byte_of;
 use forebay_rt::Rt;
 use forebay_rt::wait::{Slot, WaitQueue};
 use forebay_store::{Failure, Geometry, Io, IoKind, ObjectId, Store};
-use journal::Range;
+use journal::{Range, Which};
 use std::ops;
 
 /// Log writes that may be under way before a change of metadata has to wait.
@@ -182,17 +183,22 @@ impl FileSystem {
     pub async fn create(&self, object: ObjectId, directory: u64) -> Result<(), NoRoom> {
         self.until_log_has_room().await;
         let created = self.change(|files, log| files.create(object, directory, log));
-        let is_first = created.map_err(|Full| NoRoom)?;
-        self.flush_inodes_later(is_first);
-        Ok(())
+        created.map_err(|Full| NoRoom)
     }
 
     /// Removes a file: its place is free at once, and nothing of it is written. No request for it
     /// may be under way.
     pub async fn remove(&self, object: ObjectId) {
         self.until_log_has_room().await;
-        let is_first = self.change(|files, log| files.remove(object, log));
-        self.flush_inodes_later(is_first);
+        self.change(|files, log| files.remove(object, log));
+    }
+
+    /// Somebody opens a file that is there already: its inode is read if it is not in memory.
+    pub async fn look_up(&self, object: ObjectId) {
+        let gone = lock(&self.shared.files).look_up(object);
+        if let Some((start, bytes)) = gone {
+            self.read_cluster(start, page_ceiling(bytes)).await;
+        }
     }
 
     /// Announces that the cache has these bytes of the file, written to the device or not. A file
@@ -230,13 +236,13 @@ impl FileSystem {
             files.reaches(object, 0..end, &mut unwritten)?;
             files.close(object);
             files.for_write(object, (0, end), &mut unwritten)?;
-            files.journal.take_changed();
+            files.forget_change(object);
             Ok(())
         };
         lay().map_err(|Full| {
             // Half a file is useless, so its room is freed.
+            files.forget_change(object);
             files.remove(object, &mut unwritten);
-            files.journal.take_changed();
             NoRoom
         })
     }
@@ -256,19 +262,31 @@ impl FileSystem {
         let start = cluster % groups * group_bytes + in_group;
         let start = shared.range.start + page_floor(start);
         let start = start.min(shared.range.end.saturating_sub(bytes));
+        self.read_cluster(start, bytes).await;
+    }
+
+    async fn read_cluster(&self, start: u64, bytes: u64) {
         let ended = Arc::new(Slot::new());
         let read = Transfer::heard(TransferKind::Read, start, bytes, Arc::clone(&ended));
         self.count(CLUSTER_READS, 1);
-        shared.device.submit(read);
+        self.shared.device.submit(read);
         ended.take().await;
     }
 
-    /// Changes the files, and then writes the log buffers that this filled.
+    /// Changes the files, and then writes the log buffers that this filled. Inodes that are changed
+    /// by then are written some time later.
     fn change<T>(&self, change: impl FnOnce(&mut Files, &mut Vec<Range>) -> T) -> T {
         let mut log = Vec::new();
-        let changed = change(&mut lock(&self.shared.files), &mut log);
+        let (changed, arms) = {
+            let mut files = lock(&self.shared.files);
+            let changed = change(&mut files, &mut log);
+            (changed, files.journal.arms())
+        };
         for range in log {
             self.write_log(range, None);
+        }
+        if arms {
+            self.write_inodes_later();
         }
         changed
     }
@@ -301,29 +319,36 @@ impl FileSystem {
         }
     }
 
-    /// If this change of an inode was the `first`, all inodes that are changed by then are written
-    /// some time later.
-    fn flush_inodes_later(&self, first: bool) {
-        if !first {
-            return;
-        }
+    fn write_inodes_later(&self) {
         let this = self.clone();
         let delay = Span::from_millis(self.shared.settings.metadata_delay_ms);
         self.shared.rt.spawn("inodes", async move {
             this.shared.rt.sleep(delay).await;
-            let (log, clusters) = {
-                let mut files = lock(&this.shared.files);
-                (files.journal.force(), files.journal.take_changed())
-            };
-            if let Some(range) = log {
-                this.write_log(range, None);
-            }
-            this.count(CLUSTER_WRITES, clusters.len() as u64);
-            for (start, bytes) in clusters {
-                let write = Transfer::unheard(TransferKind::Write, start, bytes);
-                this.shared.device.submit(write);
-            }
+            lock(&this.shared.files).journal.disarm();
+            this.write_inodes(Which::All);
         });
+    }
+
+    /// Writes inodes that are changed.
+    fn write_inodes(&self, which: Which) {
+        let (log, clusters) = {
+            let mut files = lock(&self.shared.files);
+            (files.journal.force(), files.journal.take_changed(which))
+        };
+        if let Some(range) = log {
+            self.write_log(range, None);
+        }
+        self.count(CLUSTER_WRITES, clusters.len() as u64);
+        for (range, gate) in clusters {
+            let shared = Arc::clone(&self.shared);
+            let written = move || {
+                lock(&shared.files).journal.written(range.0, &gate);
+                gate.open();
+            };
+            let whole = Whole::new(End::Next(Box::new(written)));
+            let write = Transfer::of(whole, TransferKind::Write, range);
+            self.shared.device.submit(write);
+        }
     }
 
     fn count(&self, index: usize, count: u64) {
@@ -352,6 +377,26 @@ impl FileSystem {
             Some(range) => self.write_log(range, Some(flush)),
             None => self.shared.device.submit(flush),
         }
+    }
+}
+
+/// Reclaim of XFS up to 5.8: it begins to write whatever is changed, and waits for each inode that
+/// it meets before its write has ended.
+impl InodeCache for FileSystem {
+    fn unused(&self) -> u64 {
+        lock(&self.shared.files).retired_count()
+    }
+
+    fn retire(&self, file: ObjectId) {
+        lock(&self.shared.files).retire(file);
+    }
+
+    fn give_up(&self, count: u64) -> GivenUp {
+        if self.unused() > 0 {
+            self.write_inodes(Which::Idle);
+        }
+        let (gone, writing) = lock(&self.shared.files).give_up(count);
+        GivenUp { gone, writing }
     }
 }
 

@@ -80,6 +80,10 @@ pub struct FileSystemSettings {
     /// if each request ends for itself.
     #[serde(default, deserialize_with = "whole_size")]
     pub joined_write_bytes: u64,
+    /// Whether reclaim waits for an inode that is not yet written, under policies with
+    /// `closed_files=awaited`.
+    #[serde(default)]
+    pub awaits_inodes: bool,
     /// What it answers when reclaim asks for the write of one page.
     pub reclaim_writes: ReclaimAnswer,
 }

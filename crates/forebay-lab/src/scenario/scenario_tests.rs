@@ -51,7 +51,7 @@ fn every_scenario_that_ships_holds() {
 fn without_the_mechanism_an_expectation_breaks() {
     // A scenario, a policy without the feature that it shows, and what then does not hold.
     let cases = [
-        ("anonymous-hog", "linux-2.6.36", "map_latency@probe"),
+        ("anonymous-hog", "linux-2.6.36", "page_writes_file"),
         ("settles-near-setpoint", "linux-3.2+foreground", "settles"),
         (
             "light-beside-heavy",

@@ -21,6 +21,11 @@ pub(super) const NTFS_COPY: Workload = Workload {
         knob("bytes", "8G", "bytes copied"),
         knob("block", "32K", "bytes of one write"),
         knob(
+            "runs_before",
+            "0",
+            "copies right before the one that is measured; a daemon writes them to the same place",
+        ),
+        knob(
             "anonymous",
             "250M",
             "anonymous memory that other programs hold",
@@ -67,28 +72,65 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     let bytes = knobs.number("bytes") / knobs.scale;
     let block = knobs.number("block").max(1);
     let file_system = world.main_file_system();
-    file_system.expect_room("ntfs-copy", &[bytes.saturating_add(DATA_START_BYTES)])?;
+    let runs_before = knobs.number("runs_before");
+    let files = if file_system.is_in_user_space() {
+        1
+    } else {
+        runs_before + 1
+    };
+    let room = bytes.saturating_mul(files).saturating_add(DATA_START_BYTES);
+    file_system.expect_room("ntfs-copy", &[room])?;
     let others = hold_memory(&world, &knobs);
     let others = others.await?;
+    let copies = Copies::new(&world, &knobs, (bytes, block));
+    for _ in 0..runs_before {
+        copies.make_one(&world).await?;
+    }
     world.open_window();
-    let writer = if file_system.is_in_user_space() {
-        let requests_per_metadata = knobs.number("requests_per_metadata").max(1);
-        let hand = Hand::default();
-        let daemon = hand.clone();
-        drop(world.spawn("ntfs-3g", move |process| {
-            serve(process, daemon, requests_per_metadata)
-        }));
-        let own_cache = knobs.number("own_cache") > 0;
-        world.spawn("dd", move |process| {
-            hand_over(process, hand, (bytes, block), own_cache)
-        })
-    } else {
-        world.spawn("dd", move |process| write(process, bytes, block))
-    };
-    writer.wait().await?;
+    copies.make_one(&world).await?;
     world.close_window();
     others.set(());
     Ok(())
+}
+
+/// Copies that follow each other.
+struct Copies {
+    sizes: (u64, u64),
+    own_cache: bool,
+    /// Where the daemon is met, if there is one.
+    hand: Option<Hand>,
+}
+
+impl Copies {
+    fn new(world: &World, knobs: &Knobs, sizes: (u64, u64)) -> Copies {
+        let requests_per_metadata = knobs.number("requests_per_metadata").max(1);
+        let hand = world.main_file_system().is_in_user_space().then(|| {
+            let hand = Hand::default();
+            let daemon = hand.clone();
+            drop(world.spawn("ntfs-3g", move |process| {
+                serve(process, daemon, sizes.0, requests_per_metadata)
+            }));
+            hand
+        });
+        Copies {
+            sizes,
+            own_cache: knobs.number("own_cache") > 0,
+            hand,
+        }
+    }
+
+    /// One copy, by a process of its own.
+    async fn make_one(&self, world: &World) -> Result<(), WorldError> {
+        let (sizes, own_cache) = (self.sizes, self.own_cache);
+        let writer = match self.hand.clone() {
+            Some(hand) => world.spawn("dd", move |process| {
+                hand_over(process, hand, sizes, own_cache)
+            }),
+            None => world.spawn("dd", move |process| write(process, sizes)),
+        };
+        writer.wait().await?;
+        Ok(())
+    }
 }
 
 /// What other programs keep in memory and use now and then, until the slot is set.
@@ -167,7 +209,7 @@ async fn read_all(file: &mut WorldFile, bytes: u64) -> Result<(), WorldError> {
 }
 
 /// A copy to a file system of the kernel.
-async fn write(process: Process, bytes: u64, block: u64) -> Result<(), WorldError> {
+async fn write(process: Process, (bytes, block): (u64, u64)) -> Result<(), WorldError> {
     let file_system: &FileSystem = process.world().main_file_system();
     let mut file = process.create(file_system, "copy").await?;
     while file.end_bytes() < bytes {
@@ -235,8 +277,13 @@ async fn own_pages(process: &Process, bytes: u64) -> Result<WorldFile, WorldErro
 
 /// The daemon: writes what it gets to the block device. If it cannot, it answers with the error and
 /// ends.
-async fn serve(process: Process, hand: Hand, per_metadata: u64) -> Result<(), WorldError> {
-    let ended = write_what_is_handed(process, &hand, per_metadata).await;
+async fn serve(
+    process: Process,
+    hand: Hand,
+    bytes: u64,
+    per_metadata: u64,
+) -> Result<(), WorldError> {
+    let ended = write_what_is_handed(process, &hand, bytes, per_metadata).await;
     if ended.is_err() {
         hand.answered.set(ended);
     }
@@ -246,6 +293,7 @@ async fn serve(process: Process, hand: Hand, per_metadata: u64) -> Result<(), Wo
 async fn write_what_is_handed(
     process: Process,
     hand: &Hand,
+    bytes: u64,
     per_metadata: u64,
 ) -> Result<(), WorldError> {
     let device = process
@@ -254,6 +302,10 @@ async fn write_what_is_handed(
     let (mut at, mut since_metadata) = (DATA_START_BYTES, 0);
     loop {
         let length = hand.asked.take().await;
+        if at >= DATA_START_BYTES + bytes {
+            // The next copy, of a file that was cut to nothing: it gets the same place again.
+            at = DATA_START_BYTES;
+        }
         let pages = pages_for(length);
         process
             .charge(ProcessorWork::Spend(DAEMON_WORK.saturating_mul(pages)))

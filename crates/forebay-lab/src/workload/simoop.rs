@@ -15,7 +15,6 @@ use super::{Knobs, Work, Workload};
 use crate::world::{Mapping, Process, World, WorldError};
 use forebay_base::sync::Arc;
 use forebay_base::{Prng, Span};
-use forebay_rt::Work as ProcessorWork;
 use std::collections::BTreeMap;
 
 pub(super) const SIMOOP: Workload = Workload {
@@ -39,6 +38,11 @@ pub(super) const SIMOOP: Workload = Workload {
             "closes",
             "0",
             "1: a file of data is open only while it is read",
+        ),
+        knob(
+            "own_closes",
+            "1",
+            "1: a worker's own file is open only while it is written",
         ),
     ],
     expects: None,
@@ -115,12 +119,15 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
             threads: threads.clone(),
             chance: world.chance(&format!("worker {number}")),
             sizes,
+            closes: knobs.number("own_closes") > 0,
         };
         let node = number as usize % machine.memory.nodes.len();
         others.push(world.spawn_on(node, "worker", |process| worker.work(process)));
     }
-    let files = directories.file_count();
-    others.extend((0..WALKERS).map(|_| world.spawn("walker", move |process| walk(process, files))));
+    others.extend((0..WALKERS).map(|_| {
+        let directories = directories.clone();
+        world.spawn("walker", move |process| walk(process, directories))
+    }));
     others.extend((0..workers / WORKERS_PER_BURNER).map(|_| world.spawn("burner", burn)));
     let seconds = |name: &str| Span::from_secs(knobs.number(name));
     world.rt().sleep(seconds("warm_up_seconds")).await;
@@ -169,6 +176,8 @@ struct Worker {
     threads: Arc<IoThreads>,
     chance: Prng,
     sizes: Sizes,
+    /// Its own file is open only while it is written.
+    closes: bool,
 }
 
 impl Worker {
@@ -178,15 +187,25 @@ impl Worker {
         let directory = self.chance.below(DIRECTORIES as u64);
         let file_system = process.world().main_file_system();
         let name = format!("own-{}", self.number);
-        let mut file = process.create_in(file_system, directory, &name).await?;
+        let file = process.create_in(file_system, directory, &name).await?;
+        let mut known = file.known();
+        let mut kept = (!self.closes).then_some(file);
         loop {
             self.read(&process).await;
+            let began = process.now();
+            let mut file = match kept.take() {
+                Some(file) => file,
+                None => process.reopen(file_system, known).await?,
+            };
+            let opened = process.now() - began;
             if file.end_bytes() + self.sizes.write > self.sizes.file {
                 file.truncate(0).await?;
             }
             let began = process.now();
             file.append(self.sizes.write).await?;
-            note(&process, "write", process.now() - began);
+            note(&process, "write", opened + (process.now() - began));
+            known = file.known();
+            kept = (!self.closes).then_some(file);
             self.map_for_a_moment(&process).await?;
             own.touch_all().await?;
             process.sleep(REST).await;
@@ -223,11 +242,9 @@ fn note(process: &Process, operation: &str, spent: Span) {
 }
 
 /// Looks at every file's metadata, again and again.
-async fn walk(process: Process, files: u64) -> Result<(), WorldError> {
+async fn walk(process: Process, directories: Arc<Directories>) -> Result<(), WorldError> {
     loop {
-        process
-            .charge(ProcessorWork::Spend(STAT_WORK.saturating_mul(files)))
-            .await;
+        directories.look_at_all(&process).await?;
         process.sleep(WALKER_REST).await;
     }
 }

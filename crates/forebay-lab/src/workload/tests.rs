@@ -98,6 +98,21 @@ fn a_copy_through_a_daemon_dirties_the_block_device() {
 }
 
 #[test]
+fn only_the_last_of_several_copies_is_measured() {
+    for file_system in ["ntfs", "xfs"] {
+        let knobs = [("scale", "64"), ("file_system", file_system)];
+        let one = small("ntfs-copy", "box-4g-3zones", &knobs);
+        let pages = (8 << 30) / 64 / 4_096;
+        let [once, again] = [one.clone(), one.with("runs_before", "1")].map(|it| reported(&it));
+        for outcome in [&once, &again] {
+            let dirtied = outcome.counters["nr_dirtied"];
+            assert!((pages..pages * 3 / 2).contains(&dirtied), "{dirtied}");
+        }
+        assert_ne!(once.trace_hash, again.trace_hash, "{file_system}");
+    }
+}
+
+#[test]
 fn a_copy_beside_programs_that_cannot_start_ends_with_the_reason() {
     let knobs = [("scale", "64"), ("bytes", "1M")];
     // This one has no swap.
@@ -232,6 +247,13 @@ fn a_hadoop_node_tells_three_latencies_after_its_warm_up() {
         outcome.counters["pgpgin"] > 0,
         "not all files fit in memory"
     );
+    // Files that are open only while they are used are walked to and opened again.
+    let closing = knobs.iter().fold(
+        Plan::new("simoop", "uma-4.11").expect("it ships"),
+        |plan, it| plan.with(it.0, it.1),
+    );
+    let closing = reported(&closing.with("closes", "1").under("linux-4.11"));
+    assert!(figure(&closing, "write_latency_p99") > 0.0);
 }
 
 #[test]

@@ -300,13 +300,17 @@ fn mount(rt: &Rt, plan: &FileSystemPlan, device: &BootedDevice, swap_bytes: u64)
         let store = Partition::new(device, 0, room_bytes);
         return (Arc::new(store), volume, PastFileSystem::default());
     };
-    let past = PastFileSystem {
+    let mut past = PastFileSystem {
         reclaim_writes: settings.reclaim_writes.into(),
         reclaim_run_pages: pages_for(settings.reclaim_run_bytes) as u32,
         whole_turn_pages: pages_for(settings.joined_write_bytes) as u32,
-        congestion: None,
+        ..PastFileSystem::default()
     };
+    let awaits_inodes = settings.awaits_inodes;
     let file_system = filesystem::FileSystem::new(rt.clone(), device, 0..room_bytes, settings);
+    if awaits_inodes {
+        past.inodes = Some(Arc::new(file_system.clone()));
+    }
     let volume = Arc::new(LaidOut::new(&plan.name, file_system.clone()));
     (Arc::new(file_system), volume, past)
 }

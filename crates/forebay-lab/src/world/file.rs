@@ -64,15 +64,16 @@ impl Process {
         self.opened(file_system, object, 0)
     }
 
-    /// Opens a file of `file_system` that was opened before.
+    /// Opens a file of `file_system` that was opened before. Its inode may have to be read.
     ///
     /// # Errors
     /// [`WorldError::Build`].
-    pub fn reopen(
+    pub async fn reopen(
         &self,
         file_system: &FileSystem,
         known: KnownFile,
     ) -> Result<WorldFile, WorldError> {
+        file_system.volume.look_up(known.object).await?;
         self.opened(file_system, known.object, known.end_bytes)
     }
 

@@ -101,6 +101,7 @@ impl Engine {
             },
             reclaim_writes: file_system.reclaim_writes,
             reclaim_run_pages: file_system.reclaim_run_pages,
+            inodes: file_system.inodes.filter(|_| policy.awaits_inodes()),
             congestion: (self.past.naps)
                 .and(file_system.congestion)
                 .map(|signal| (self.congestion.clone(), signal)),

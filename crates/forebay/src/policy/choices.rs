@@ -268,8 +268,10 @@ choices! {
 
     /// How many objects a pass asks the caches beside the pages to give up (spec/reclaim.md 2.11).
     ShrinkDemand {
-        /// Twice the fraction of the pages that it looked at (up to 4.15).
+        /// Twice the fraction of the pages that it looked at, in whole batches (up to 3.13).
         ByScan => "scanned",
+        /// The same; of a cache smaller than a batch all at once (3.14 to 4.15).
+        ByScanToTheLast => "scanned-to-the-last",
         /// A fraction by its priority, whatever became of the pages (4.16 and later).
         #[default]
         ByPriority => "priority",
@@ -277,7 +279,10 @@ choices! {
 
     /// Whether files that nobody has open are such a cache (spec/reclaim.md 8.1, pginodesteal).
     ClosedFiles {
-        /// They are: a file that is given up takes all its pages with it (up to 5.15).
+        /// They are, and a reclaimer waits until the inode of a file that is given up is written
+        /// (XFS up to 5.8).
+        Awaited => "awaited",
+        /// They are: a file that is given up takes all its pages with it (5.9 to 5.15).
         Stripped => "stripped",
         /// Their pages age like any others.
         #[default]

@@ -88,8 +88,8 @@ impl Past {
         Past {
             writes: writes.then_some(writeback),
             judges: writes || policy.naps() || kswapd.balances_zones,
-            caches: policy.shrink_demand == ShrinkDemand::ByScan
-                || policy.closed_files == ClosedFiles::Stripped,
+            caches: policy.shrink_demand < ShrinkDemand::ByPriority
+                || policy.closed_files <= ClosedFiles::Stripped,
             writers: (throttle <= DirtyThrottle::Foreground).then_some(throttle),
             pauses_are_whole: throttle < DirtyThrottle::Paced,
             turn_pages: match policy.flush_chunk {
@@ -162,6 +162,11 @@ impl Policy {
     /// Whether every writer is checked at each of its pages while the hard limit is reached.
     pub(crate) fn stops_at_hard_limit(&self) -> bool {
         self.dirty_throttle == DirtyThrottle::Paced
+    }
+
+    /// Whether a reclaimer waits for the inode of a file that is given up (up to 5.8).
+    pub(crate) fn awaits_inodes(&self) -> bool {
+        self.closed_files == ClosedFiles::Awaited
     }
 
     /// Whether reclaimers nap, instead of waiting for events.

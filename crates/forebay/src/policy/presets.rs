@@ -27,7 +27,7 @@ const LINUX_3_0: Policy = Policy {
     scan_balance: ScanBalance::EarlyRotations,
     readahead: Readahead::Fixed,
     shrink_demand: ShrinkDemand::ByScan,
-    closed_files: ClosedFiles::Stripped,
+    closed_files: ClosedFiles::Awaited,
     watermark_spacing: WatermarkSpacing::Quarter,
 };
 
@@ -68,8 +68,8 @@ const LINUX_4_11: Policy = Policy {
     refaults: Refaults::OfReads,
     scan_balance: ScanBalance::Rotations,
     readahead: Readahead::Fixed,
-    shrink_demand: ShrinkDemand::ByScan,
-    closed_files: ClosedFiles::Stripped,
+    shrink_demand: ShrinkDemand::ByScanToTheLast,
+    closed_files: ClosedFiles::Awaited,
     watermark_spacing: WatermarkSpacing::Scale,
 };
 
@@ -80,6 +80,7 @@ const LINUX_5_15: Policy = Policy {
     inactive_share: InactiveShare::SquareRootOrRefaults,
     scan_balance: ScanBalance::IoCost,
     shrink_demand: ShrinkDemand::ByPriority,
+    closed_files: ClosedFiles::Stripped,
     ..LINUX_4_11
 };
 

@@ -6,7 +6,7 @@
 //! exactly one list of its backing, or taken by the flusher, or a writer that has not returned yet
 //! is about to put it there.
 
-use crate::policy::{CongestionSignal, ReclaimWrites};
+use crate::policy::{CongestionSignal, InodeCache, ReclaimWrites};
 use crate::settings::BackingSettings;
 use crate::state::activity::Activity;
 use crate::state::commit_line::Committed;
@@ -155,6 +155,8 @@ pub(crate) struct WriteQueue {
     pub(crate) reclaim_writes: ReclaimWrites,
     /// Pages that it writes then, that page included.
     pub(crate) reclaim_run_pages: u32,
+    /// The inodes that it keeps in memory, if a policy asks for them.
+    pub(crate) inodes: Option<Arc<dyn InodeCache>>,
     /// Where its congestion is noted and who knows of it, if a policy asks for that.
     pub(crate) congestion: Option<(Arc<Congestion>, CongestionSignal)>,
 }
@@ -212,6 +214,7 @@ pub(crate) struct Backing {
     /// What historic policies ask.
     pub(crate) reclaim_writes: ReclaimWrites,
     pub(crate) reclaim_run_pages: u32,
+    pub(crate) inodes: Option<Arc<dyn InodeCache>>,
     /// What the store last said about its congestion, for policies that ask.
     congested: AtomicBool,
     congestion: Option<(Arc<Congestion>, CongestionSignal)>,
@@ -302,6 +305,7 @@ impl Backing {
             write_ended: WaitQueue::with_room(8),
             reclaim_writes: queue.reclaim_writes,
             reclaim_run_pages: queue.reclaim_run_pages,
+            inodes: queue.inodes,
             congested: AtomicBool::new(false),
             congestion: queue.congestion,
             activity: Activity::default(),
@@ -576,6 +580,7 @@ mod tests {
         let queue = WriteQueue {
             samples: 0,
             reclaim_run_pages: 0,
+            inodes: None,
             vectors: IoVectors::new(1, 1),
             least_writes: 1,
             reclaim_writes: ReclaimWrites::Always,

@@ -1,9 +1,10 @@
 //! The directories of data, and the threads that read from them for the workers.
 
-use super::THREADS_EACH;
+use super::{STAT_WORK, THREADS_EACH};
 use crate::world::{KnownFile, Process, ProcessHandle, World, WorldError, WorldFile};
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Instant, Span};
+use forebay_rt::Work;
 use forebay_rt::wait::{Slot, WaitQueue};
 use std::collections::VecDeque;
 
@@ -49,22 +50,31 @@ impl Directories {
         Ok(())
     }
 
-    /// All files.
-    pub(super) fn file_count(&self) -> u64 {
-        let counts = self.files.iter().map(|files| lock(files).len() as u64);
-        counts.sum()
-    }
-
     /// A file of a directory, opened by `process`; any number names one.
-    fn file(
+    async fn file(
         &self,
         process: &Process,
         directory: usize,
         number: u64,
     ) -> Result<WorldFile, WorldError> {
-        let files = lock(&self.files[directory]);
-        let known = files[(number % files.len() as u64) as usize];
-        process.reopen(process.world().main_file_system(), known)
+        let known = {
+            let files = lock(&self.files[directory]);
+            files[(number % files.len() as u64) as usize]
+        };
+        let file_system = process.world().main_file_system();
+        process.reopen(file_system, known).await
+    }
+
+    /// Looks at the metadata of every file, as a walk through the directories does.
+    pub(super) async fn look_at_all(&self, process: &Process) -> Result<(), WorldError> {
+        for directory in 0..self.files.len() {
+            let count = lock(&self.files[directory]).len() as u64;
+            for number in 0..count {
+                process.charge(Work::Spend(STAT_WORK)).await;
+                drop(self.file(process, directory, number).await?);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -157,7 +167,7 @@ async fn serve(
             filled.await;
             continue;
         };
-        let mut file = directories.file(&process, directory, asked.file)?;
+        let mut file = directories.file(&process, directory, asked.file).await?;
         file.read(asked.offset_bytes, read_bytes).await?;
         asked.answer.set(process.now() - asked.at);
     }

@@ -7,8 +7,8 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::flow::reclaim::asking::Asked;
 use crate::flow::reclaim::{ScanControl, Who};
-use crate::policy::{ClosedFiles, ShrinkDemand};
-use crate::state::object::ObjectState;
+use crate::policy::{ClosedFiles, InodeCache, ShrinkDemand};
+use crate::state::object::{ObjectState, Origin};
 use crate::state::objects::Offered;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::history::{PagesLookedAt, demand_by_scan};
@@ -27,8 +27,8 @@ impl Engine {
         let priority = control.priority;
         let demand = |asked: &Asked| self.past_demand(asked, part, priority);
         self.ask_shrinkers(demand);
-        if self.settings.policy.closed_files == ClosedFiles::Stripped {
-            let pages = self.shrink_closed_files(demand, control);
+        if self.settings.policy.closed_files <= ClosedFiles::Stripped {
+            let pages = self.shrink_closed_files(demand, control).await;
             self.rt.charge(Work::Free { pages }).await;
         } else if self.are_objects_charged() {
             self.ask_closed_files(demand);
@@ -43,6 +43,9 @@ impl Engine {
         } = asked;
         match self.settings.policy.shrink_demand {
             ShrinkDemand::ByScan => demand_by_scan(freeable, deferred, seeks, part),
+            ShrinkDemand::ByScanToTheLast => {
+                demand_by_scan(freeable, deferred, seeks, part).to_the_last()
+            }
             ShrinkDemand::ByPriority => demand(&ShrinkInputs {
                 freeable,
                 deferred,
@@ -52,21 +55,27 @@ impl Engine {
         }
     }
 
-    /// Returns the pages that became free.
-    fn shrink_closed_files(
+    /// Asks for closed files with their pages, and for the inodes of those that have none any more,
+    /// each for its part. Returns the pages that became free.
+    async fn shrink_closed_files(
         &self,
         demand: impl Fn(&Asked) -> Demand,
         control: &mut ScanControl<'_>,
     ) -> u64 {
         let owed = &self.shrinkers.unused_files;
+        let inodes = self.inode_caches();
+        let retired: u64 = inodes.iter().map(|cache| cache.unused()).sum();
+        let freeable = self.objects.unused_count() + retired;
         let mut demand = demand(&Asked {
-            freeable: self.objects.unused_count(),
+            freeable,
             deferred: owed.take(),
             seeks: DEFAULT_SEEKS,
         });
         let mut freed = 0;
         while let Some(batch) = demand.next_batch() {
-            freed += self.strip_closed_files(batch);
+            let part = (batch * retired).div_ceil(freeable.max(1));
+            freed += self.strip_closed_files(batch - part);
+            self.give_up_inodes(&inodes, part, control).await;
         }
         owed.add(demand.owed());
         self.count(Counter::SlabsScanned, demand.offered());
@@ -78,6 +87,36 @@ impl Engine {
         control.reclaimed += freed;
         self.charge_objects();
         freed
+    }
+
+    fn inode_caches(&self) -> Vec<Arc<dyn InodeCache>> {
+        if !self.settings.policy.awaits_inodes() {
+            return Vec::new();
+        }
+        let backings = self.stores.all();
+        backings.iter().filter_map(|it| it.inodes.clone()).collect()
+    }
+
+    /// Asks `caches` for `count` inodes. One that is not yet written is waited for.
+    async fn give_up_inodes(
+        &self,
+        caches: &[Arc<dyn InodeCache>],
+        count: u64,
+        control: &mut ScanControl<'_>,
+    ) {
+        let mut left = count;
+        for cache in caches {
+            while left > 0 {
+                let given = cache.give_up(left);
+                left -= given.gone.min(left);
+                let Some(writing) = given.writing else {
+                    break;
+                };
+                if !self.wait_for_inode(&writing, control).await {
+                    return;
+                }
+            }
+        }
     }
 
     fn strip_closed_files(&self, offered: u64) -> u64 {
@@ -102,9 +141,21 @@ impl Engine {
         let dropped = self.drop_file(file);
         if dropped.kept > 0 {
             self.objects.keep_unused(file);
-        } else if self.are_objects_charged() && self.forget_object(file) {
+            return dropped.freed;
+        }
+        self.retire_inode(file);
+        if self.are_objects_charged() && self.forget_object(file) {
             self.objects.remove_closed(file, place);
         }
         dropped.freed
+    }
+
+    /// The inode of a file without pages is of no use to the cache.
+    fn retire_inode(&self, file: &ObjectState) {
+        if let Origin::File { object, .. } = file.origin
+            && let Some(inodes) = &self.backing_of(file).inodes
+        {
+            inodes.retire(object);
+        }
     }
 }

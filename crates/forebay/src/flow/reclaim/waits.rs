@@ -17,6 +17,7 @@ use forebay_law::blame::Cause;
 use forebay_law::history::early_timeout_ms;
 use forebay_law::scan::SWAP_CLUSTER_MAX;
 use forebay_law::throttle::{Progress, ThrottleReason, consider_throttle, too_many_isolated};
+use forebay_rt::wait::Gate;
 
 impl Engine {
     /// Raises flags and waits by what the pass met (spec/reclaim.md 3.5, T7).
@@ -132,6 +133,22 @@ impl Engine {
             }
             most = after_waiting;
         }
+    }
+
+    /// Lets a reclaimer wait until the file system has written an inode that it gives up. False if
+    /// that takes too long.
+    pub(crate) async fn wait_for_inode(
+        &self,
+        writing: &Gate,
+        control: &mut ScanControl<'_>,
+    ) -> bool {
+        let deadline = control.waits_until(self.rt.now(), self.settings.answer_timeout);
+        let _waiting = self.waits_for_reason(control, ThrottleReason::Writeback);
+        let is_written = self.until(deadline, writing.wait()).await.is_some();
+        if !is_written {
+            self.overdue("the write of an inode", self.settings.answer_timeout);
+        }
+        is_written && !self.is_closing()
     }
 
     /// Lets a reclaimer wait for `reason` on `node` (spec/reclaim.md 5.4): until the event that
