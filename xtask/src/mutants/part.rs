@@ -58,7 +58,8 @@ impl Part {
     }
 
     /// The tests that are run, one program after the other until one fails: quick ones that see
-    /// much come first.
+    /// much come first. Of the engine's, those on real threads (`stress`, `stress_files`, `kills`,
+    /// `dropped_cuts`) and the explored schedules are left out: they take longest.
     pub(super) fn tests(self) -> &'static [&'static str] {
         match self {
             Part::Laws => &["--lib"],
@@ -86,6 +87,30 @@ impl Part {
                 "--test=why",
                 "--test=history_throttle",
                 "--test=history_reclaim",
+                "--test=advice",
+                "--test=between",
+                "--test=cancel",
+                "--test=charges",
+                "--test=closed_files",
+                "--test=drain",
+                "--test=elastic",
+                "--test=eviction",
+                "--test=idle",
+                "--test=idle_anonymous",
+                "--test=many_objects",
+                "--test=memory_returned",
+                "--test=object_memory",
+                "--test=phantom",
+                "--test=read_in_order",
+                "--test=scattered",
+                "--test=shrinkers",
+                "--test=swap_refused",
+                "--test=swapahead",
+                "--test=why_advice",
+                "--test=write_units",
+                "--test=flush_allocations",
+                "--test=journeys",
+                "--test=bad_input",
             ],
             Part::Stores => &[
                 "--lib",
@@ -96,6 +121,7 @@ impl Part {
                 "--test=registered",
                 "--test=own_rings",
                 "--test=refused_ring",
+                "--test=devices",
             ],
         }
     }
