@@ -8,7 +8,7 @@
 //! - `cargo xtask mutations [--blind] [NAME..]`: makes small wrong changes to the engine in a copy
 //!   of the tree, and checks whether the swarm notices each one.
 //! - `cargo xtask mutants [--today | --sample N [--seed S]] [--listed] [--swarm N]
-//!   [laws | state | flows | stores]`: makes the changes of `cargo-mutants`, all, a sample or those
+//!   [laws | state | flows | engine | stores]`: makes the changes of `cargo-mutants`, all, a sample or those
 //!   that are listed as survivors, and checks that the part's own tests notice each one, or N seeds
 //!   of the swarm if these miss it, or that a list says why not.
 //!
@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask tidy | calls .. | deny | mutations [--blind] [NAME..] | \
                      mutants [--today | --sample N [--seed S]] [--listed] [--swarm N] \
-                     [laws | state | flows | stores]";
+                     [laws | state | flows | engine | stores]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
