@@ -256,6 +256,19 @@ fn a_torn_write_leaves_its_first_pages() {
     );
 }
 
+#[test]
+fn what_writes_no_pages_is_not_torn_and_just_fails() {
+    let (_world, memory, store, driver) = faulty();
+    assert_eq!(driver.write(OBJECT, 0, &[7; 4 * 4096]), Ok(()));
+    let torn = FaultAction::Torn {
+        pages: 2,
+        failure: BROKEN,
+    };
+    store.inject(Fault::each(IoKind::Read, torn));
+    assert_eq!(driver.try_read(OBJECT, 0, 4 * 4096), Err(BROKEN));
+    assert!(memory.snapshot(OBJECT) == [7; 4 * 4096]);
+}
+
 /// The part that is written is made of pages that have as few bytes as the whole.
 #[test]
 fn a_torn_write_of_pages_without_bytes_leaves_zeros() {
