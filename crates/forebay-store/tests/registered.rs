@@ -73,6 +73,7 @@ fn a_read_that_has_begun_when_its_memory_is_forgotten_is_carried_out() {
             driver: driver.clone(),
             object,
         });
+        let before_kib = pinned_kib();
         // The same memory is registered and forgotten again and again.
         for round in 0..4 {
             let arena = &driver.arena;
@@ -94,10 +95,10 @@ fn a_read_that_has_begun_when_its_memory_is_forgotten_is_carried_out() {
             forgetter.read(0, driver.desk.clone(), READ);
             assert_eq!(block_on(driver.finish(READ)), Ok(Vec::new()), "{name}");
         }
-        assert_eq!(
-            pinned_kib(),
-            0,
-            "{name}: memory that was forgotten is pinned"
+        let pinned_kib = pinned_kib();
+        assert!(
+            pinned_kib <= before_kib,
+            "{name}: {pinned_kib} KiB are pinned, {before_kib} before"
         );
     }
 }
