@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 /// Seconds for all seeds, some ten times of what they take: most such mutants never end.
 const WALL_SECONDS: &str = "400";
 /// More than a mutant in the tests may have: caches of a GiB are mapped here, and hardly touched.
-const MEMORY_BYTES: &str = "17179869184";
+const MEMORY_BYTES: &str = "68719476736";
 
 /// The built program, and the number of seeds that it plays.
 pub(super) struct Swarm {
