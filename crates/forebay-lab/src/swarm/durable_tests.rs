@@ -1,10 +1,11 @@
 use super::super::medium::Act;
-use super::super::pattern::bytes_of_version;
+use super::super::pattern::{ZEROS, bytes_of_version};
 use super::super::sheet::PIECE;
 use super::super::witness::{Change, NewLength};
 use super::*;
 use forebay_base::Prng;
 use forebay_base::sync::atomic::AtomicBool;
+use std::ops::Range;
 use std::sync::Arc;
 
 fn ledger() -> Ledger {
@@ -55,6 +56,49 @@ fn a_sync_that_returned_too_early_is_found() {
     assert!(wrong.contains("at byte 70"), "{wrong}");
 }
 
+/// Makes a change in the ledger, a write mostly, and returns what the store has to do for it.
+fn change(ledger: &mut Ledger, chance: &mut Prng, range: Range<u64>) -> Act {
+    let Range { start, end } = range;
+    match chance.below(6) {
+        0 => {
+            let ticket = ledger.begin(Change {
+                start: end.min(ledger.len()),
+                end: u64::MAX,
+                version: ZEROS,
+                length: NewLength::Exactly(end),
+            });
+            ledger.done(ticket);
+            Act::SetLength(end as usize)
+        }
+        1 => {
+            let ticket = ledger.begin(Change {
+                start,
+                end,
+                version: ZEROS,
+                length: NewLength::Same,
+            });
+            ledger.done(ticket);
+            let (start, end) = (start as usize, end as usize);
+            Act::Zero { start, end }
+        }
+        _ => {
+            let version = ledger.new_version();
+            let ticket = ledger.begin(Change {
+                start,
+                end,
+                version,
+                length: NewLength::AtLeast(end),
+            });
+            ledger.done(ticket);
+            let (offset, bytes) = (
+                start as usize,
+                bytes_of_version(version, start, end - start),
+            );
+            Act::Write { offset, bytes }
+        }
+    }
+}
+
 /// Writes, cuts and zeros of six pieces, of which the medium loses one now and then, with syncs of
 /// the whole and of ranges: what is judged piece by piece is judged as the whole would be.
 #[test]
@@ -66,44 +110,7 @@ fn what_is_judged_again_is_enough() {
         for moment in 0..60 {
             let end = 1 + chance.below(6 * PIECE as u64);
             let start = chance.below(end);
-            let act = match chance.below(6) {
-                0 => {
-                    let ticket = ledger.begin(Change {
-                        start: end.min(ledger.len()),
-                        end: u64::MAX,
-                        version: super::super::pattern::ZEROS,
-                        length: NewLength::Exactly(end),
-                    });
-                    ledger.done(ticket);
-                    Act::SetLength(end as usize)
-                }
-                1 => {
-                    let ticket = ledger.begin(Change {
-                        start,
-                        end,
-                        version: super::super::pattern::ZEROS,
-                        length: NewLength::Same,
-                    });
-                    ledger.done(ticket);
-                    let (start, end) = (start as usize, end as usize);
-                    Act::Zero { start, end }
-                }
-                _ => {
-                    let version = ledger.new_version();
-                    let ticket = ledger.begin(Change {
-                        start,
-                        end,
-                        version,
-                        length: NewLength::AtLeast(end),
-                    });
-                    ledger.done(ticket);
-                    let (offset, bytes) = (
-                        start as usize,
-                        bytes_of_version(version, start, end - start),
-                    );
-                    Act::Write { offset, bytes }
-                }
-            };
+            let act = change(&mut ledger, &mut chance, start..end);
             let is_lost = chance.chance(1, 40);
             if !is_lost {
                 medium.done(moment, act);
