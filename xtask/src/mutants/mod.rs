@@ -266,8 +266,8 @@ impl Tally {
         let differing = viable - self.equivalent;
         let of_differing = self.caught as f64 * 100.0 / differing.max(1) as f64;
         format!(
-            "{} of {viable} viable mutants caught ({percent:.1} %{of_all}), {} of them by the swarm \
-             alone; {of_differing:.1} % of the {differing} that are not equivalent; \
+            "{} of {viable} viable mutants caught ({percent:.1} %{of_all}), {} of them by the \
+             swarm alone; {of_differing:.1} % of the {differing} that are not equivalent; \
              {} survivors unlisted; {tried} of {all} tried, {} do not compile, {} not woven in",
             self.caught, self.by_swarm, self.unlisted, self.unviable, self.left_out
         )

@@ -36,8 +36,8 @@ impl Client {
     }
 }
 
-/// Which promise of `ledger` the durable bytes of its object break. What was judged before and is as
-/// it was is not judged again.
+/// Which promise of `ledger` the durable bytes of its object break. What was judged before and is
+/// as it was is not judged again.
 fn judge(ledger: &mut Ledger, medium: &Medium) -> Option<String> {
     let object = medium.durable();
     let (shortest, longest) = ledger.durable_length_bytes();

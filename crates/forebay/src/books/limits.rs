@@ -149,9 +149,9 @@ impl Engine {
         if part.has_promise {
             return reclaimable > part.background;
         }
-        // A store that was idle has no share yet; it gets the starting share of the position law. If
-        // it is strict, its writers are held at the share that it has, be it none, so all that they
-        // left is due.
+        // A store that was idle has no share yet; it gets the starting share of the position law.
+        // If it is strict, its writers are held at the share that it has, be it none, so all that
+        // they left is due.
         let floor = if part.is_strict {
             0
         } else {
