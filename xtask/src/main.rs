@@ -7,8 +7,8 @@
 //! - `cargo xtask deny`: licences, duplicate crates and sources of the dependencies.
 //! - `cargo xtask mutations [--blind] [NAME..]`: makes small wrong changes to the engine in a copy
 //!   of the tree, and checks whether the swarm notices each one.
-//! - `cargo xtask mutants [--today | --sample N [--seed S]] [--listed] [--swarm N] [PART]`: makes the
-//!   changes of `cargo-mutants` to laws, state, flows, engine (both) or stores: all, a sample, or
+//! - `cargo xtask mutants [--today | --sample N [--seed S]] [--listed] [--swarm N] [PART]`: makes
+//!   the changes of `cargo-mutants` to laws, state, flows, engine (both) or stores: all, a sample, or
 //!   those that are listed as survivors. It checks that the tests of the part notice each one, or N
 //!   seeds of the swarm if these miss it, or that a list says why not.
 //!
