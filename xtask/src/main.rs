@@ -9,8 +9,8 @@
 //!   of the tree, and checks whether the swarm notices each one.
 //! - `cargo xtask mutants [--today | --sample N [--seed S]] [--listed] [--swarm N] [PART]`: makes
 //!   the changes of `cargo-mutants` to laws, state, flows, engine (both) or stores: all, a sample,
-//!   or those that are listed as survivors. It checks that the tests of the part notice each one, or N
-//!   seeds of the swarm if these miss it, or that a list says why not.
+//!   or those that are listed as survivors. It checks that the tests of the part notice each one,
+//!   or N seeds of the swarm if these miss it, or that a list says why not.
 //!
 //! Exit status: 0 means clean, 1 means that something was found or failed, 2 means a bad call.
 
