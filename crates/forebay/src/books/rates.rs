@@ -199,8 +199,8 @@ mod tests {
     fn samples_are_taken_often_until_a_few_were_full_or_many_were_not() {
         let interval = |full_samples, samples| {
             let rates = Rates {
-                full_samples,
                 samples,
+                full_samples,
                 ..Rates::new(samples, 0)
             };
             interval_ms(&rates)
