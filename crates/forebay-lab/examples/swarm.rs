@@ -48,6 +48,7 @@ fn main() -> ExitCode {
                 report.seeds,
                 report.seeds_per_s()
             );
+            println!("trace {}", report.trace);
             let arms = report.marks.iter();
             for (name, _) in arms.filter(|(_, reached)| reached.seeds == 0) {
                 println!("never reached: {name}");

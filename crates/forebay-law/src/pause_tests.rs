@@ -307,3 +307,38 @@ proptest! {
         prop_assert!((due * 99 / 100..due * 2).contains(&pages), "{} of {}", pages, due);
     }
 }
+
+#[test]
+fn a_processor_may_dirty_a_part_of_the_limit_and_never_fewer_than_16_pages() {
+    assert_eq!(ratelimit_pages(64_000, 10), 200);
+    assert_eq!(ratelimit_pages(64_000, 0), 2_000);
+    assert_eq!(ratelimit_pages(16 * 32 + 31, 1), 16);
+    assert_eq!(ratelimit_pages(0, 1), 16);
+}
+
+#[test]
+fn a_pause_of_the_shortest_length_is_made_and_a_second_of_debt_is_kept() {
+    let sizing = PauseSizing {
+        max_pause_ms: 200,
+        min_pause_ms: 10,
+        target_ms: 20,
+        next_quota_pages: 32,
+    };
+    let decide = |nr_dirtied, paused_when_ms| {
+        let clock = DirtierClock {
+            paused_when_ms,
+            nr_dirtied,
+            nr_dirtied_pause: 32,
+        };
+        decide_pause(clock, &sizing, 1_000, 5_000, Tick::FINE)
+    };
+    let (shortest, _) = decide(10, None);
+    assert!(matches!(
+        shortest,
+        PauseDecision::Sleep { pause_ms: 10, .. }
+    ));
+    assert_eq!(decide(9, None).0, PauseDecision::NoSleep);
+    // 10 pages are paid by 10 ms: up to a second of what it thought longer is credited later.
+    assert_eq!(decide(10, Some(3_990)).1.paused_when_ms, Some(4_000));
+    assert_eq!(decide(10, Some(3_989)).1.paused_when_ms, Some(5_000));
+}

@@ -3,6 +3,14 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
+fn the_longest_sleep_for_each_reason() {
+    assert_eq!(ThrottleReason::Writeback.timeout_ms(4), 100);
+    assert_eq!(ThrottleReason::Isolated.timeout_ms(4), 20);
+    assert_eq!(ThrottleReason::NoProgress.timeout_ms(4), 4);
+    assert_eq!(ThrottleReason::Congested.timeout_ms(4), 4);
+}
+
+#[test]
 fn vector_v9_naps_for_writeback() {
     let rows = [
         (32, 32, 12, true),

@@ -53,6 +53,14 @@ impl Finish for Forgetter {
     }
 }
 
+/// What the kernel has pinned of this process for rings.
+fn pinned_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("it can be read");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmPin:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.map_or(0, |kib| kib.parse().expect("it is a number"))
+}
+
 #[test]
 fn a_read_that_has_begun_when_its_memory_is_forgotten_is_carried_out() {
     for mut fixture in fixtures::all() {
@@ -65,6 +73,7 @@ fn a_read_that_has_begun_when_its_memory_is_forgotten_is_carried_out() {
             driver: driver.clone(),
             object,
         });
+        let before_kib = pinned_kib();
         // The same memory is registered and forgotten again and again.
         for round in 0..4 {
             let arena = &driver.arena;
@@ -78,5 +87,18 @@ fn a_read_that_has_begun_when_its_memory_is_forgotten_is_carried_out() {
                 assert!(read == expected, "{name}, round {round}: {:?}", read.err());
             }
         }
+        // The store lets go of it when it looks for requests next.
+        for _ in 0..1_000 {
+            if pinned_kib() <= before_kib {
+                break;
+            }
+            forgetter.read(0, driver.desk.clone(), READ);
+            assert_eq!(block_on(driver.finish(READ)), Ok(Vec::new()), "{name}");
+        }
+        let pinned_kib = pinned_kib();
+        assert!(
+            pinned_kib <= before_kib,
+            "{name}: {pinned_kib} KiB are pinned, {before_kib} before"
+        );
     }
 }

@@ -256,6 +256,26 @@ fn a_torn_write_leaves_its_first_pages() {
     );
 }
 
+#[test]
+fn what_writes_no_pages_is_not_torn_and_just_fails() {
+    let (_world, rt) = world();
+    let counted = Arc::new(CountStore::new(rt.clone(), memory()));
+    let store = Arc::new(FaultStore::new(rt, Arc::clone(&counted) as Arc<dyn Store>));
+    let driver = Driver::new(Arc::clone(&store) as Arc<dyn Store>, 256);
+    for kind in [IoKind::Read, IoKind::Write] {
+        let torn = FaultAction::Torn {
+            pages: 2,
+            failure: BROKEN,
+        };
+        store.inject(Fault::each(kind, torn));
+    }
+    assert_eq!(driver.try_read(OBJECT, 0, 4 * 4096), Err(BROKEN));
+    assert_eq!(driver.write(OBJECT, 0, &[7; 4096]), Err(BROKEN));
+    for kind in [IoKind::Read, IoKind::Write] {
+        assert_eq!(counted.counts(kind).requests, 0, "{kind:?}");
+    }
+}
+
 /// The part that is written is made of pages that have as few bytes as the whole.
 #[test]
 fn a_torn_write_of_pages_without_bytes_leaves_zeros() {

@@ -261,3 +261,25 @@ fn without_free_swap_anonymous_pages_are_left_alone() {
         bench.assert_consistent();
     });
 }
+
+/// Only what reclaim marked goes to the old end of its list when it is written. A page that was
+/// written for another reason, here a sync, stays as young as it was.
+#[test]
+fn pages_that_a_sync_wrote_are_not_the_next_to_go() {
+    simulate(12, |rt| async move {
+        let bench = Bench::plain(rt, 8);
+        let file = bench.open(0);
+        bench.memory.fill(ObjectId(2), &pages(0..1_000));
+        let old = bench.open_object(ObjectId(2), 1_000 * PAGE as u64);
+        touch(&old, 0..1_000).await;
+        write_pages(&file, 0..64).await.expect("memory takes it");
+        file.sync().await.expect("the store is well");
+        // Memory is full after some of these, and the oldest pages go.
+        let other = bench.cache.attach(Arc::new(Void)).expect("it is open");
+        let other = bench.cache.open(&other, ObjectId(3), 1 << 30);
+        touch(&other.expect("it opens"), 0..1_400).await;
+        assert_eq!(missing(&bench, &file, 0..64).await, 0);
+        let gone = missing(&bench, &old, 0..200).await;
+        assert!(gone > 100, "only {gone} of the oldest pages are gone");
+    });
+}

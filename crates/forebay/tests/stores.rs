@@ -3,7 +3,7 @@
 
 mod support;
 
-use forebay::AttachedStore;
+use forebay::{AttachedStore, Changes, StoreChanges};
 
 use forebay::settings::BackingSettings;
 use forebay_base::Span;
@@ -12,6 +12,7 @@ use forebay_store::{ObjectId, Rate, RateStore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::void::Void;
+use support::writers::{open_for, paced};
 use support::{Bench, PAGE, simulate};
 
 /// 200 MB/s.
@@ -177,5 +178,35 @@ fn a_store_is_not_idle_while_its_writers_are_throttled() {
         assert!(later.throttled_us > backing.throttled_us);
         assert_eq!(later.idle_while_throttled_us, idle);
         drop(target.tasks);
+    });
+}
+
+/// Its writers are held at its own share of the limit. A store that is new or was idle for long has
+/// none, so whatever they dirty has to be written at once: nothing else would let them go on.
+#[test]
+fn a_strict_store_without_a_share_is_written_to_at_once() {
+    simulate(12, |rt| async move {
+        let bench = paced(rt.clone(), 64, 2_000);
+        let strict = StoreChanges {
+            strict_limit: Some(true),
+            max_ratio_percent: Some(40),
+            ..StoreChanges::default()
+        };
+        let strict = Changes {
+            stores: vec![strict],
+            ..Changes::default()
+        };
+        bench.cache.retune(&strict).expect("it is allowed");
+        let file = open_for(&bench, &bench.store, 1, "log");
+        let bytes = vec![1; 1_500 * PAGE];
+        for (turn, rest_s) in [2, 60, 600, 1].into_iter().enumerate() {
+            let began = rt.now();
+            let at = (turn * bytes.len()) as u64;
+            file.write_at(&bytes, at).await.expect("there is room");
+            let took = rt.now().since(began);
+            // The store takes them in 750 ms.
+            assert!(took < Span::from_secs(1), "turn {turn} took {took}");
+            rt.sleep(Span::from_secs(rest_s)).await;
+        }
     });
 }

@@ -3,7 +3,8 @@
 //!
 //! The tool lists the changes. They are woven into one text and built once, and each is switched on
 //! in turn: a build for each of them takes minutes where a run of the tests takes seconds. A mutant
-//! that no test notices is a survivor. `mutants-survivors.toml` says why each known one may live;
+//! that no test notices can be played by seeds of the swarm, and is a survivor if they find nothing
+//! either. `mutants-survivors.toml` says why each known one may live;
 //! one that is not in it fails the run. The tool is no dependency: it is installed beside the
 //! repository.
 
@@ -13,6 +14,7 @@ mod part;
 mod sample;
 mod sites;
 mod survivors;
+mod swarm;
 mod trial;
 mod weave;
 
@@ -26,11 +28,15 @@ use part::Part;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use survivors::Reason;
+use swarm::Swarm;
 
 /// The command that installs the tool. The output of this version is understood.
 const INSTALL: &str = "cargo install --locked --root target/tools cargo-mutants --version 27.1.0";
 /// The mutants of laws that are tried on one day.
 const A_DAY: usize = 12;
+/// The package that the swarm plays; it has stores of its own.
+const ENGINE: &str = "forebay";
 
 /// The call of the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +44,10 @@ struct Call {
     part: Part,
     /// How many mutants are tried, and the seed that chooses them; all if there is none.
     sample: Option<(usize, u64)>,
+    /// Only those that the list of survivors has.
+    only_listed: bool,
+    /// How many seeds of the swarm are run with a mutant that the tests missed.
+    swarm: u64,
     /// Survivors are reported, and are no failure.
     only_reports: bool,
 }
@@ -45,11 +55,14 @@ struct Call {
 impl Call {
     fn parse(words: &[&str], day: u64) -> Option<Call> {
         let (mut part, mut size, mut seed, mut only_reports) = (Part::Laws, None, 0, false);
+        let (mut only_listed, mut swarm) = (false, 0);
         let mut words = words.iter();
         while let Some(&word) = words.next() {
             match word {
                 "--sample" => size = Some(words.next()?.parse().ok()?),
                 "--seed" => seed = words.next()?.parse().ok()?,
+                "--listed" => only_listed = true,
+                "--swarm" => swarm = words.next()?.parse().ok()?,
                 "--today" => {
                     (size, seed) = (Some(A_DAY), day);
                     only_reports = true;
@@ -57,9 +70,15 @@ impl Call {
                 _ => part = Part::named(word)?,
             }
         }
+        let is_played = part.package() == ENGINE;
+        if swarm > 0 && !is_played {
+            return None;
+        }
         Some(Call {
             part,
             sample: size.map(|size| (size, seed)),
+            only_listed,
+            swarm,
             only_reports,
         })
     }
@@ -86,23 +105,26 @@ fn try_out(call: &Call) -> Result<bool, TaskError> {
     let root = repository()?;
     let survivors = listed(&root)?;
     let all = mutants_of(&root, call.part)?;
-    let chosen: Vec<Mutant> = match call.sample {
-        Some((size, seed)) => {
-            let chosen = sample::choose(all.len(), size, seed).into_iter();
-            chosen.map(|index| all[index].clone()).collect()
-        }
-        None => all.clone(),
-    };
+    let chosen = choose(call, &all, &root, &survivors)?;
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root.join("target"), PathBuf::from)
         .join("mutants");
     let tree = TreeCopy::make(&root, target.join("tree"))?;
     let built = build::build(&tree, &target.join("build"), call.part, &chosen)?;
-    let passes =
-        |number, mutant| trial::passes(tree.path(), call.part, &built.programs, number, mutant);
-    if !passes(0, None)? {
+    let swarm = match call.swarm {
+        0 => None,
+        seeds => Some(Swarm::build(&tree, &target.join("build"), seeds)?),
+    };
+    let notices = |number, mutant| -> Result<Option<&'static str>, TaskError> {
+        if !trial::passes(tree.path(), call.part, &built.programs, number, mutant)? {
+            return Ok(Some("the tests"));
+        }
+        let plays_well = swarm.as_ref().map_or(Ok(true), |of| of.passes(number))?;
+        Ok((!plays_well).then_some("the swarm"))
+    };
+    if let Some(by) = notices(0, None)? {
         return Err(TaskError::Failed {
-            command: format!("run the tests of {} without a mutant", call.part.name()),
+            command: format!("run {by} of {} without a mutant", call.part.name()),
             message: format!("see {:?}", built.programs),
         });
     }
@@ -114,13 +136,40 @@ fn try_out(call: &Call) -> Result<bool, TaskError> {
             println!("not woven in: {}", mutant.name());
             tally.left_out += 1;
         } else {
-            let is_caught = !passes(number, Some(mutant))?;
-            tally.note(is_caught, mutant, &mutant.line_of(&root)?, &survivors);
+            let caught_by = notices(number, Some(mutant))?;
+            tally.note(caught_by, mutant, &mutant.line_of(&root)?, &survivors);
         }
     }
     println!("{}", tally.said(all.len()));
     // A sample of the day only reports: whether a change passes must not depend on the day.
     Ok(tally.unlisted == 0 || call.only_reports)
+}
+
+/// Those of `all` that the call asks for.
+fn choose(
+    call: &Call,
+    all: &[Mutant],
+    root: &Path,
+    survivors: &[Survivor],
+) -> Result<Vec<Mutant>, TaskError> {
+    let mut chosen: Vec<Mutant> = match call.sample {
+        Some((size, seed)) => {
+            let chosen = sample::choose(all.len(), size, seed).into_iter();
+            chosen.map(|index| all[index].clone()).collect()
+        }
+        None => all.to_vec(),
+    };
+    if call.only_listed {
+        let mut wanted = Vec::new();
+        for mutant in chosen {
+            let line = mutant.line_of(root)?;
+            if survivors.iter().any(|known| known.is(&mutant, &line)) {
+                wanted.push(mutant);
+            }
+        }
+        chosen = wanted;
+    }
+    Ok(chosen)
 }
 
 fn listed(root: &Path) -> Result<Vec<Survivor>, TaskError> {
@@ -165,6 +214,10 @@ fn mutants_of(root: &Path, part: Part) -> Result<Vec<Mutant>, TaskError> {
 #[derive(Debug, Default)]
 struct Tally {
     caught: usize,
+    /// Of these the ones that the tests missed and the swarm found.
+    by_swarm: usize,
+    /// Missed, and the list says that they change nothing.
+    equivalent: usize,
     missed: usize,
     /// Missed, and not in the list.
     unlisted: usize,
@@ -173,20 +226,30 @@ struct Tally {
 }
 
 impl Tally {
-    fn note(&mut self, is_caught: bool, mutant: &Mutant, line: &str, survivors: &[Survivor]) {
+    fn note(
+        &mut self,
+        caught_by: Option<&str>,
+        mutant: &Mutant,
+        line: &str,
+        survivors: &[Survivor],
+    ) {
         let known = survivors.iter().find(|known| known.is(mutant, line));
         let name = mutant.name();
-        match (is_caught, known) {
-            (true, None) => println!("caught: {name}"),
-            (true, Some(_)) => println!("caught, and in {PATH}: {name}"),
-            (false, Some(known)) => println!("survivor, {}: {name}", known.reason),
-            (false, None) => {
+        match (caught_by, known) {
+            (Some(by), None) => println!("caught by {by}: {name}"),
+            (Some(by), Some(_)) => println!("caught by {by}, and in {PATH}: {name}"),
+            (None, Some(known)) => {
+                self.equivalent += usize::from(known.reason == Reason::Equivalent);
+                println!("survivor, {}: {name}", known.reason);
+            }
+            (None, None) => {
                 self.unlisted += 1;
                 println!("SURVIVOR that is not in {PATH}: {name}\n    {line}");
             }
         }
-        self.caught += usize::from(is_caught);
-        self.missed += usize::from(!is_caught);
+        self.caught += usize::from(caught_by.is_some());
+        self.by_swarm += usize::from(caught_by == Some("the swarm"));
+        self.missed += usize::from(caught_by.is_none());
     }
 
     /// The last line of the report, for a part that has `all` mutants.
@@ -200,10 +263,13 @@ impl Tally {
         } else {
             String::new()
         };
+        let differing = viable - self.equivalent;
+        let of_differing = self.caught as f64 * 100.0 / differing.max(1) as f64;
         format!(
-            "{} of {viable} viable mutants caught ({percent:.1} %{of_all}), {} survivors unlisted; \
-             {tried} of {all} tried, {} do not compile, {} not woven in",
-            self.caught, self.unlisted, self.unviable, self.left_out
+            "{} of {viable} viable mutants caught ({percent:.1} %{of_all}), {} of them by the \
+             swarm alone; {of_differing:.1} % of the {differing} that are not equivalent; \
+             {} survivors unlisted; {tried} of {all} tried, {} do not compile, {} not woven in",
+            self.caught, self.by_swarm, self.unlisted, self.unviable, self.left_out
         )
     }
 }
@@ -219,6 +285,8 @@ mod tests {
         let laws = Call {
             part: Part::Laws,
             sample: None,
+            only_listed: false,
+            swarm: 0,
             only_reports: false,
         };
         assert_eq!(call(&[]), Some(laws.clone()));
@@ -237,7 +305,16 @@ mod tests {
             ..laws
         };
         assert_eq!(call(&["--today"]), Some(today));
-        for wrong in [&["nothing"][..], &["--sample"], &["--seed", "x"]] {
+        let listed = Call {
+            part: Part::Flows,
+            only_listed: true,
+            swarm: 300,
+            ..call(&[]).unwrap()
+        };
+        let words = ["--listed", "--swarm", "300", "flows"];
+        assert_eq!(call(&words), Some(listed));
+        let no_swarm = ["--swarm", "300", "stores"];
+        for wrong in [&["nothing"][..], &["--sample"], &["--seed", "x"], &no_swarm] {
             assert_eq!(call(wrong), None, "{wrong:?}");
         }
     }
@@ -249,20 +326,24 @@ mod tests {
                     line = 'a + b'\nreason = 'equivalent'\nwhy = 'b is 0'\n";
         let list = parse(list).unwrap();
         let mut tally = Tally::default();
-        tally.note(false, &mutant, "a + b", &list);
-        tally.note(true, &mutant, "a + c", &list);
+        tally.note(None, &mutant, "a + b", &list);
+        tally.note(Some("the swarm"), &mutant, "a + c", &list);
         assert_eq!(tally.unlisted, 0);
-        tally.note(false, &mutant, "a + c", &list);
+        tally.note(None, &mutant, "a + c", &list);
         assert_eq!(tally.unlisted, 1);
         let said = tally.said(3);
         assert!(
-            said.starts_with("1 of 3 viable mutants caught (33.3 %), 1 surv"),
+            said.starts_with("1 of 3 viable mutants caught (33.3 %), 1 of them by the swarm"),
             "{said}"
         );
         assert!(
             tally.said(4).contains("; of all 6.1 to 79.2 %"),
             "{}",
             tally.said(4)
+        );
+        assert!(
+            said.contains("50.0 % of the 2 that are not equivalent"),
+            "{said}"
         );
     }
 }

@@ -6,11 +6,19 @@ pub(super) enum Part {
     Laws,
     State,
     Flows,
+    /// State and flows.
+    Engine,
     Stores,
 }
 
 impl Part {
-    const ALL: [Part; 4] = [Part::Laws, Part::State, Part::Flows, Part::Stores];
+    const ALL: [Part; 5] = [
+        Part::Laws,
+        Part::State,
+        Part::Flows,
+        Part::Engine,
+        Part::Stores,
+    ];
 
     pub(super) fn named(name: &str) -> Option<Part> {
         Part::ALL.into_iter().find(|part| part.name() == name)
@@ -21,6 +29,7 @@ impl Part {
             Part::Laws => "laws",
             Part::State => "state",
             Part::Flows => "flows",
+            Part::Engine => "engine",
             Part::Stores => "stores",
         }
     }
@@ -28,7 +37,7 @@ impl Part {
     pub(super) fn package(self) -> &'static str {
         match self {
             Part::Laws => "forebay-law",
-            Part::State | Part::Flows => "forebay",
+            Part::State | Part::Flows | Part::Engine => "forebay",
             Part::Stores => "forebay-store",
         }
     }
@@ -37,7 +46,7 @@ impl Part {
     pub(super) fn folder(self) -> &'static str {
         match self {
             Part::Laws => "crates/forebay-law",
-            Part::State | Part::Flows => "crates/forebay",
+            Part::State | Part::Flows | Part::Engine => "crates/forebay",
             Part::Stores => "crates/forebay-store",
         }
     }
@@ -53,16 +62,24 @@ impl Part {
                 "crates/forebay/src/books/**",
             ],
             Part::Flows => &["crates/forebay/src/flow/**"],
+            Part::Engine => &[
+                "crates/forebay/src/state/**",
+                "crates/forebay/src/lists/**",
+                "crates/forebay/src/memory/**",
+                "crates/forebay/src/books/**",
+                "crates/forebay/src/flow/**",
+            ],
             Part::Stores => &["crates/forebay-store/src/**"],
         }
     }
 
     /// The tests that are run, one program after the other until one fails: quick ones that see
-    /// much come first.
+    /// much come first. Of the engine's, those on real threads (`stress`, `stress_files`, `kills`,
+    /// `dropped_cuts`) and the explored schedules are left out: they take longest.
     pub(super) fn tests(self) -> &'static [&'static str] {
         match self {
             Part::Laws => &["--lib"],
-            Part::State | Part::Flows => &[
+            Part::State | Part::Flows | Part::Engine => &[
                 "--lib",
                 "--test=model",
                 "--test=throttle",
@@ -86,6 +103,30 @@ impl Part {
                 "--test=why",
                 "--test=history_throttle",
                 "--test=history_reclaim",
+                "--test=advice",
+                "--test=between",
+                "--test=cancel",
+                "--test=charges",
+                "--test=closed_files",
+                "--test=drain",
+                "--test=elastic",
+                "--test=eviction",
+                "--test=idle",
+                "--test=idle_anonymous",
+                "--test=many_objects",
+                "--test=memory_returned",
+                "--test=object_memory",
+                "--test=phantom",
+                "--test=read_in_order",
+                "--test=scattered",
+                "--test=shrinkers",
+                "--test=swap_refused",
+                "--test=swapahead",
+                "--test=why_advice",
+                "--test=write_units",
+                "--test=flush_allocations",
+                "--test=journeys",
+                "--test=bad_input",
             ],
             Part::Stores => &[
                 "--lib",
@@ -96,6 +137,7 @@ impl Part {
                 "--test=registered",
                 "--test=own_rings",
                 "--test=refused_ring",
+                "--test=devices",
             ],
         }
     }

@@ -220,7 +220,8 @@ impl Client {
         }
         let expected = bytes_of_version(version, range.start, end - range.start);
         let at = (range.start - ledger.start()) as usize;
-        let is_there = ledger.bytes().get(at..at + expected.len()) == Some(&expected[..]);
+        let bytes = ledger.bytes();
+        let is_there = at + expected.len() <= bytes.len() && bytes.has(at, &expected);
         drop(ledger);
         if !is_there {
             let what = format!("what was written to {range:?} after a dropped cut is lost");

@@ -7,6 +7,7 @@
 
 use super::client::Client;
 use super::ledger::Ledger;
+use super::medium::Medium;
 use super::verdict::Oracle;
 use super::witness::WrongByte;
 use forebay_base::sync::lock;
@@ -23,11 +24,11 @@ impl Client {
             return;
         }
         let of_store = &self.world.stores[store].0;
-        let judge = |image: &[u8], revision| {
+        let judge = |medium: &Medium| {
             let mut ledger = lock(&self.ledger);
             // Some callers sync on and on where nothing changes.
-            let is_new = ledger.is_judged_anew(revision);
-            is_new.then(|| judge(&ledger, image)).flatten()
+            let is_new = ledger.is_judged_anew(medium.revision());
+            is_new.then(|| judge(&mut ledger, medium)).flatten()
         };
         if let Some(what) = of_store.judge_durable(object, judge) {
             self.broken(Oracle::Sync, &format!("object {}: {what}", object.0));
@@ -35,8 +36,10 @@ impl Client {
     }
 }
 
-/// Which promise of `ledger` the durable bytes of its object break.
-fn judge(ledger: &Ledger, object: &[u8]) -> Option<String> {
+/// Which promise of `ledger` the durable bytes of its object break. What was judged before and is
+/// as it was is not judged again.
+fn judge(ledger: &mut Ledger, medium: &Medium) -> Option<String> {
+    let object = medium.durable();
     let (shortest, longest) = ledger.durable_length_bytes();
     let length = object.len() as u64;
     let is_whole = ledger.is_whole_object();
@@ -50,14 +53,8 @@ fn judge(ledger: &Ledger, object: &[u8]) -> Option<String> {
     let start = (ledger.start() as usize).min(object.len());
     let count = if is_whole { longest } else { ledger.len() } as usize;
     let image = &object[start..(start + count).min(object.len())];
-    let judged = if image.len() == count {
-        ledger.judge_image(image)
-    } else {
-        // What lies past the end reads as zeros.
-        let mut padded = image.to_vec();
-        padded.resize(count, 0);
-        ledger.judge_image(&padded)
-    };
+    let has_changed = |range, since| medium.has_changed(range, since);
+    let judged = ledger.judge_durable((image, count), medium.revision(), has_changed);
     let WrongByte {
         place,
         found,
@@ -71,39 +68,5 @@ fn judge(ledger: &Ledger, object: &[u8]) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::pattern::bytes_of_version;
-    use super::super::witness::{Change, NewLength};
-    use super::*;
-    use forebay_base::sync::atomic::AtomicBool;
-    use std::sync::Arc;
-
-    #[test]
-    fn a_sync_that_returned_too_early_is_found() {
-        let mut ledger = Ledger::of_object(1, Arc::new(AtomicBool::new(false)));
-        let version = ledger.new_version();
-        let written = ledger.begin(Change {
-            start: 0,
-            end: 100,
-            version,
-            length: NewLength::AtLeast(100),
-        });
-        ledger.done(written);
-        assert_eq!(judge(&ledger, &[]), None, "nothing was synced");
-        assert!(ledger.is_judged_anew(0));
-        let sync = ledger.sync_begins(None);
-        ledger.sync_returned(sync);
-        assert!(ledger.is_judged_anew(0), "more has to be durable");
-        assert!(ledger.is_judged_anew(1), "other bytes are durable");
-        let sync = ledger.sync_begins(None);
-        ledger.sync_returned(sync);
-        assert!(!ledger.is_judged_anew(1), "everything is as it was");
-        let mut stored = bytes_of_version(version, 0, 100);
-        assert_eq!(judge(&ledger, &stored), None);
-        let short = judge(&ledger, &stored[..60]).expect("40 bytes are missing");
-        assert!(short.contains("60 bytes for certain"), "{short}");
-        stored[70] ^= 1;
-        let wrong = judge(&ledger, &stored).expect("one byte is another");
-        assert!(wrong.contains("at byte 70"), "{wrong}");
-    }
-}
+#[path = "durable_tests.rs"]
+mod tests;

@@ -2,7 +2,9 @@
 //! promised of it, and which reads and guards look at it now. It calls no code of the engine.
 
 use super::pattern;
-use super::witness::{Change, NewLength, PIECE, Witness, WrongByte};
+use super::sheet::{PIECE, Sheet};
+use super::unjudged::Unjudged;
+use super::witness::{Change, NewLength, Witness, WrongByte};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -28,8 +30,7 @@ const PROMISES: usize = 4;
 pub(super) struct Ledger {
     /// The range; none if the ledger is of the whole object and so also has its length.
     region: Option<Range<u64>>,
-    /// A sync looks at all of the bytes. Looks share them until they change.
-    bytes: Arc<Vec<u8>>,
+    bytes: Sheet,
     next_ticket: u64,
     next_version: u64,
     /// Changes that began, and that were made or not: that is not known yet.
@@ -44,6 +45,8 @@ pub(super) struct Ledger {
     revision: u64,
     /// The revisions of that and of the store's bytes that were judged last.
     judged: Option<(u64, u64)>,
+    /// The pieces of which more has to be durable than when they were judged last.
+    unjudged: Unjudged,
     /// From the moment of a crash on nothing is noted. What was promised by then is judged.
     crashed: Arc<AtomicBool>,
 }
@@ -64,7 +67,7 @@ impl Ledger {
         let (start, length) = region
             .as_ref()
             .map_or((0, 0), |r| (r.start, r.end - r.start));
-        let bytes = Arc::new(vec![0; length as usize]);
+        let bytes = Sheet::zeros(length as usize);
         Ledger {
             durable: Witness::new(start, bytes.clone(), length),
             region,
@@ -77,6 +80,7 @@ impl Ledger {
             promises: VecDeque::new(),
             revision: 0,
             judged: None,
+            unjudged: Unjudged::all(),
             crashed,
         }
     }
@@ -137,18 +141,16 @@ impl Ledger {
         match change.length {
             NewLength::Same => {}
             NewLength::AtLeast(length) => {
-                let length = length.max(self.len()) as usize;
-                Arc::make_mut(&mut self.bytes).resize(length, 0);
+                self.bytes.resize(length.max(self.len()) as usize);
             }
-            NewLength::Exactly(length) => {
-                Arc::make_mut(&mut self.bytes).resize(length as usize, 0);
-            }
+            NewLength::Exactly(length) => self.bytes.resize(length as usize),
         }
         let end = change.end.min(start + self.len());
         if change.start < end {
             let within = (change.start - start) as usize..(end - start) as usize;
-            let bytes = &mut Arc::make_mut(&mut self.bytes)[within];
-            pattern::fill(change.version, change.start, bytes);
+            self.bytes.change(within, |at, bytes| {
+                pattern::fill(change.version, start + at as u64, bytes);
+            });
         }
     }
 
@@ -171,12 +173,14 @@ impl Ledger {
         }
         let at = (offset_bytes - self.start()) as usize;
         let is_whole = self.is_whole_object();
-        let bytes = Arc::make_mut(&mut self.bytes);
         if is_whole {
-            bytes.resize(length_bytes as usize, 0);
+            self.bytes.resize(length_bytes as usize);
         }
-        bytes[at..at + found.len()].copy_from_slice(found);
+        self.bytes.change(at..at + found.len(), |place, bytes| {
+            bytes.copy_from_slice(&found[place - at..place - at + bytes.len()]);
+        });
         self.open.clear();
+        self.unjudged = Unjudged::all();
     }
 
     /// A look at a range begins.
@@ -185,17 +189,19 @@ impl Ledger {
         let (start, end) = (self.start(), self.start() + self.len());
         let first = range.start.clamp(start, end);
         let last = range.end.clamp(first, end);
-        let bytes = if (first, last) == (start, end) {
-            self.bytes.clone()
+        let (first, bytes) = if (first, last) == (start, end) {
+            (start, self.bytes.clone())
         } else {
-            Arc::new(self.bytes[(first - start) as usize..(last - start) as usize].to_vec())
+            let range = (first - start) as usize..(last - start) as usize;
+            let (at, part) = self.bytes.part(range);
+            (start + at as u64, part)
         };
         self.looking.insert(ticket, self.witness_of(first, bytes));
         ticket
     }
 
     /// What a look that begins now may see of `bytes`, which lie from `start` on.
-    fn witness_of(&self, start: u64, bytes: Arc<Vec<u8>>) -> Witness {
+    fn witness_of(&self, start: u64, bytes: Sheet) -> Witness {
         let mut witness = Witness::new(start, bytes, self.len());
         self.open.values().for_each(|&change| witness.note(change));
         witness
@@ -244,6 +250,11 @@ impl Ledger {
         }
         if !witness.is_as(&self.durable) {
             self.revision += 1;
+            // Of the rest the store had to hold the same before.
+            let start = self.start();
+            for range in self.durable.changed() {
+                self.unjudged.add(range.start - start..range.end - start);
+            }
         }
         if let Some(range) = sync.range {
             self.promises.push_back((range, witness));
@@ -263,24 +274,62 @@ impl Ledger {
 
     /// Whether the durable bytes of a store, which have this revision, have to be judged: they or
     /// what is asked of them are not what was judged last.
-    pub(super) fn is_judged_anew(&mut self, revision: u64) -> bool {
-        let now = Some((revision, self.revision));
-        let is_new = self.judged != now;
-        self.judged = now;
-        is_new
+    pub(super) fn is_judged_anew(&self, revision: u64) -> bool {
+        self.judged != Some((revision, self.revision))
+    }
+
+    /// What in the durable bytes of a store, which have this revision, breaks a promise. `image` is
+    /// the range, with zeros past its end up to `count` bytes. Judged are the pieces that changed
+    /// since the revision that was judged last, as `has_changed` knows, and those of which more is
+    /// promised since.
+    pub(super) fn judge_durable(
+        &mut self,
+        (image, count): (&[u8], usize),
+        revision: u64,
+        has_changed: impl Fn(Range<u64>, u64) -> bool,
+    ) -> Result<(), WrongByte> {
+        let nothing_new = Unjudged::none_before(count as u64);
+        let unjudged = std::mem::replace(&mut self.unjudged, nothing_new);
+        let before = self.judged.replace((revision, self.revision));
+        let start = self.start();
+        self.judge_pieces((image, count), |at| {
+            let place = start + at as u64;
+            let has_changed = |since| has_changed(place..place + PIECE as u64, since);
+            unjudged.has(at) || before.is_none_or(|(since, _)| has_changed(since))
+        })
     }
 
     /// What in `image`, the bytes of the range after a crash, breaks a promise.
+    pub(super) fn judge_image(&self, image: &[u8]) -> Result<(), WrongByte> {
+        self.judge_pieces((image, image.len()), |_| true)
+    }
+
+    /// Judges the pieces of `image` that `is_judged` wants, with zeros past its end up to `count`.
     ///
     /// What a look that begins now may see keeps every promise: each byte was there when a sync
     /// began, or is of a change since. So only other bytes are put before the promises.
-    pub(super) fn judge_image(&self, image: &[u8]) -> Result<(), WrongByte> {
+    fn judge_pieces(
+        &self,
+        (image, count): (&[u8], usize),
+        is_judged: impl Fn(usize) -> bool,
+    ) -> Result<(), WrongByte> {
         let now = self.witness_of(self.start(), self.bytes.clone());
-        let places = (self.start()..).step_by(PIECE);
-        places
-            .zip(image.chunks(PIECE))
-            .filter(|&(place, piece)| now.judge(place, piece).is_err())
-            .try_for_each(|(place, piece)| self.judge_promises(place, piece))
+        for at in (0..count).step_by(PIECE).filter(|&at| is_judged(at)) {
+            let end = count.min(at + PIECE);
+            let there = image.get(at..end.min(image.len())).unwrap_or_default();
+            let mut padded = [0; PIECE];
+            let piece = if there.len() == end - at {
+                there
+            } else {
+                padded[..there.len()].copy_from_slice(there);
+                &padded[..end - at]
+            };
+            let place = self.start() + at as u64;
+            if now.judge(place, piece).is_err() {
+                self.judge_promises(place, piece)?;
+            }
+        }
+        Ok(())
     }
 
     /// What in `piece`, which lies at `place`, breaks a promise.
@@ -304,79 +353,11 @@ impl Ledger {
     }
 
     /// What the range should hold at rest.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &Sheet {
         &self.bytes
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::pattern::bytes_of_version;
-    use super::*;
-
-    fn write(ledger: &mut Ledger, start: u64, end: u64) -> (Ticket, u64) {
-        let version = ledger.new_version();
-        let length = NewLength::AtLeast(end);
-        (
-            ledger.begin(Change {
-                start,
-                end,
-                version,
-                length,
-            }),
-            version,
-        )
-    }
-
-    fn ledger() -> Ledger {
-        Ledger::of_object(1, Arc::new(AtomicBool::new(false)))
-    }
-
-    #[test]
-    fn a_reader_may_see_what_was_written_while_it_read() {
-        let mut ledger = ledger();
-        let (first, version) = write(&mut ledger, 0, 100);
-        ledger.done(first);
-        let reader = ledger.look(0..100);
-        let (second, later) = write(&mut ledger, 0, 50);
-        ledger.done(second);
-        let mut seen = bytes_of_version(version, 0, 100);
-        seen[..50].copy_from_slice(&bytes_of_version(later, 0, 50));
-        assert_eq!(ledger.seen(reader, 0, &seen), Ok(()));
-        let reader = ledger.look(0..100);
-        assert!(
-            ledger
-                .seen(reader, 0, &bytes_of_version(version, 0, 100))
-                .is_err()
-        );
-    }
-
-    #[test]
-    fn a_sync_promises_what_was_there_when_it_began() {
-        let mut ledger = ledger();
-        let (first, one) = write(&mut ledger, 0, 100);
-        ledger.done(first);
-        let sync = ledger.sync_begins(None);
-        let (second, two) = write(&mut ledger, 0, 100);
-        ledger.done(second);
-        ledger.sync_returned(sync);
-        assert_eq!(ledger.judge_image(&bytes_of_version(one, 0, 100)), Ok(()));
-        assert_eq!(ledger.judge_image(&bytes_of_version(two, 0, 100)), Ok(()));
-        assert!(ledger.judge_image(&[0; 100]).is_err());
-        assert_eq!(ledger.durable_length_bytes(), (100, 100));
-    }
-
-    #[test]
-    fn a_sync_of_a_range_promises_that_range() {
-        let mut ledger = ledger();
-        let (first, one) = write(&mut ledger, 0, 100);
-        ledger.done(first);
-        let sync = ledger.sync_begins(Some(0..50));
-        ledger.sync_returned(sync);
-        let mut image = bytes_of_version(one, 0, 100);
-        image[50..].fill(0);
-        assert_eq!(ledger.judge_image(&image), Ok(()));
-        image[49] ^= 1;
-        assert!(ledger.judge_image(&image).is_err());
-    }
-}
+#[path = "ledger_tests.rs"]
+mod tests;

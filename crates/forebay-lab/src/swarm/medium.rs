@@ -1,7 +1,9 @@
 //! The medium: one object of a store that can crash. It knows what can be read, what is durable,
 //! and what is between the two.
 
+use super::sheet::PIECE;
 use forebay_base::Prng;
+use std::ops::Range;
 
 /// The unit in which a medium writes. A write that is cut short ends at a border of these.
 const SECTOR: usize = 512;
@@ -26,6 +28,17 @@ impl Act {
         match self {
             Act::Write { bytes, .. } => bytes.len(),
             Act::SetLength(_) | Act::Zero { .. } => 0,
+        }
+    }
+
+    /// Where it can change `bytes`.
+    fn changes(&self, bytes: &[u8]) -> Range<usize> {
+        let length = bytes.len();
+        match self {
+            // What lies between the end and a place past it becomes zeros, as which it was read.
+            Act::Write { offset, bytes } => *offset..offset + bytes.len(),
+            Act::SetLength(to) => length.min(*to)..length.max(*to),
+            Act::Zero { start, end } => (*start).min(length)..(*end).min(length),
         }
     }
 
@@ -56,6 +69,15 @@ impl Act {
                 put(to, offset + number * SECTOR, sector);
             }
         }
+    }
+}
+
+/// Notes that `range` changed at `revision`.
+fn note(changed: &mut Vec<u64>, range: Range<usize>, revision: u64) {
+    let pieces = range.start / PIECE..range.end.div_ceil(PIECE);
+    if pieces.start < pieces.end {
+        changed.resize(changed.len().max(pieces.end), 0);
+        changed[pieces].fill(revision);
     }
 }
 
@@ -109,6 +131,8 @@ pub(super) struct Medium {
     is_solid: bool,
     /// Counts changes of what is durable.
     revision: u64,
+    /// The revision at which each piece of it last changed.
+    changed: Vec<u64>,
 }
 
 impl Medium {
@@ -122,12 +146,20 @@ impl Medium {
             forgotten: Vec::new(),
             is_solid,
             revision: 0,
+            changed: Vec::new(),
         }
     }
 
     /// A number that is another one after each change of what is durable.
     pub(super) fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// Whether something in `range` of what is durable has changed since `revision`.
+    pub(super) fn has_changed(&self, range: Range<u64>, revision: u64) -> bool {
+        let pieces = range.start as usize / PIECE..(range.end as usize).div_ceil(PIECE);
+        let known = pieces.start.min(self.changed.len())..pieces.end.min(self.changed.len());
+        self.changed[known].iter().any(|&at| at > revision)
     }
 
     pub(super) fn current(&self) -> &[u8] {
@@ -145,9 +177,13 @@ impl Medium {
 
     /// Does `act`, at the store's moment `sequence`.
     pub(super) fn done(&mut self, sequence: u64, act: Act) {
-        act.apply(&mut self.current);
         if self.is_solid {
             self.revision += 1;
+            let range = act.changes(&self.current);
+            note(&mut self.changed, range, self.revision);
+        }
+        act.apply(&mut self.current);
+        if self.is_solid {
             return;
         }
         self.unsettled_bytes += act.bytes();
@@ -173,6 +209,8 @@ impl Medium {
         self.revision += count as u64;
         for Unsettled { act, .. } in self.unsettled.drain(..count) {
             self.unsettled_bytes -= act.bytes();
+            let range = act.changes(&self.durable);
+            note(&mut self.changed, range, self.revision);
             act.apply(&mut self.durable);
         }
     }

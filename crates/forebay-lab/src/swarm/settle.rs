@@ -250,7 +250,7 @@ async fn write_at_rest(client: &Client) {
     const LONG: Span = Span::from_millis(100);
     let (start, first) = {
         let ledger = lock(&client.ledger);
-        (ledger.start(), ledger.bytes().first().copied())
+        (ledger.start(), ledger.bytes().get(0))
     };
     let (Some(_), Some(byte)) = (client.place, first) else {
         return;

@@ -225,19 +225,12 @@ impl CrashStore {
             .map_or_else(Vec::new, |medium| medium.current().to_vec())
     }
 
-    /// Calls `judge` with the bytes of `object` that are durable now, without what else may land,
-    /// and with a number that is another one whenever they have changed.
-    pub(super) fn judge_durable<T>(
-        &self,
-        object: ObjectId,
-        judge: impl FnOnce(&[u8], u64) -> T,
-    ) -> T {
+    /// Calls `judge` with `object`, of which only that is judged which is durable now, without what
+    /// else may land.
+    pub(super) fn judge_durable<T>(&self, object: ObjectId, judge: impl FnOnce(&Medium) -> T) -> T {
         let state = lock(&self.state);
-        let medium = state.objects.get(&object);
-        judge(
-            medium.map_or(&[], Medium::durable),
-            medium.map_or(0, Medium::revision),
-        )
+        let nothing = Medium::default();
+        judge(state.objects.get(&object).unwrap_or(&nothing))
     }
 
     /// What a loss of power leaves.

@@ -6,7 +6,8 @@
 //! moment, or one from a change that was under way then or began later.
 
 use super::pattern::{byte_of_version, is_of_version};
-use std::sync::Arc;
+use super::sheet::{PIECE, Sheet};
+use std::ops::Range;
 
 /// One change of a range: all its bytes become those of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +36,6 @@ impl Change {
     }
 }
 
-/// Bytes are compared in pieces of this many, as most are what they were.
-pub(super) const PIECE: usize = 4096;
-
 /// A byte that nothing explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WrongByte {
@@ -50,8 +48,7 @@ pub(super) struct WrongByte {
 #[derive(Clone, Debug)]
 pub(super) struct Witness {
     start: u64,
-    /// Shared with the ledger until the ledger's bytes change.
-    bytes: Arc<Vec<u8>>,
+    bytes: Sheet,
     changes: Vec<Change>,
     /// Shortest and longest length that the object can have.
     pub(super) length_bytes: (u64, u64),
@@ -59,7 +56,7 @@ pub(super) struct Witness {
 
 impl Witness {
     /// A witness of `bytes`, which lie from `start` on in an object of `length_bytes`.
-    pub(super) fn new(start: u64, bytes: impl Into<Arc<Vec<u8>>>, length_bytes: u64) -> Witness {
+    pub(super) fn new(start: u64, bytes: impl Into<Sheet>, length_bytes: u64) -> Witness {
         Witness {
             start,
             bytes: bytes.into(),
@@ -85,7 +82,7 @@ impl Witness {
 
     /// Whether it allows exactly what `other` allows, because nothing began to change since either.
     pub(super) fn is_as(&self, other: &Witness) -> bool {
-        Arc::ptr_eq(&self.bytes, &other.bytes)
+        self.bytes.is_copy_of(&other.bytes)
             && self.changes.is_empty()
             && other.changes.is_empty()
             && (self.start, self.length_bytes) == (other.start, other.length_bytes)
@@ -93,9 +90,12 @@ impl Witness {
 
     fn base(&self, place: u64) -> u8 {
         let at = place.checked_sub(self.start);
-        at.and_then(|at| self.bytes.get(at as usize))
-            .copied()
-            .unwrap_or(0)
+        at.and_then(|at| self.bytes.get(at as usize)).unwrap_or(0)
+    }
+
+    /// The ranges of the changes.
+    pub(super) fn changed(&self) -> impl Iterator<Item = Range<u64>> {
+        self.changes.iter().map(|change| change.start..change.end)
     }
 
     /// Whether `byte` may be seen at `place`, near which these changes were made.
@@ -114,12 +114,8 @@ impl Witness {
 
     /// Whether `found` is what was at `offset_bytes` in the beginning: zeros past the end.
     fn is_unchanged(&self, offset_bytes: u64, found: &[u8]) -> bool {
-        let Some(at) = offset_bytes.checked_sub(self.start) else {
-            return false;
-        };
-        let known = self.bytes.get(at as usize..).unwrap_or(&[]);
-        let (within, past) = found.split_at(found.len().min(known.len()));
-        known.starts_with(within) && past.iter().all(|&byte| byte == 0)
+        let at = offset_bytes.checked_sub(self.start);
+        at.is_some_and(|at| self.bytes.has(at as usize, found))
     }
 
     fn judge_piece(&self, offset_bytes: u64, found: &[u8]) -> Result<(), WrongByte> {

@@ -61,3 +61,56 @@ impl Engine {
         backing.activity.note_work(has_work);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::cache::Cache;
+    use crate::state::activity::Part;
+    use forebay_base::Span;
+    use forebay_base::sync::atomic::Ordering;
+    use forebay_rt::{Virtual, VirtualSettings};
+    use forebay_store::{MemoryStore, ObjectId};
+    use std::sync::Arc;
+
+    /// The flusher never lets this happen, so the pages are only counted, and not there.
+    #[test]
+    fn a_store_idles_without_need_if_a_writer_pauses_and_pages_are_due() {
+        let world = Virtual::new(VirtualSettings::default());
+        let rt = world.rt();
+        world.run(async move {
+            let cache = Cache::small(&rt, 8);
+            let store = cache.attach(Arc::new(MemoryStore::new()));
+            let store = store.expect("the store is well");
+            let file = cache.open(&store, ObjectId(1), 0).expect("it opens");
+            let (engine, backing) = (&file.handle.engine, &file.handle.backing);
+            let idle_ms = || {
+                let times = backing.activity.times(rt.now());
+                times.idle_while_throttled.as_millis()
+            };
+            let pause = engine.at_work(backing, Part::Pause);
+            rt.sleep(Span::from_millis(100)).await;
+            assert_eq!(idle_ms(), 0, "there is nothing to write");
+            drop(pause);
+            for dirty in [&engine.global.dirty, &backing.reclaimable] {
+                dirty.fetch_add(1_000, Ordering::Relaxed);
+            }
+            let pause = engine.at_work(backing, Part::Pause);
+            rt.sleep(Span::from_millis(100)).await;
+            assert_eq!(idle_ms(), 100);
+            // It has a request: then it is not idle.
+            let request = engine.at_work(backing, Part::Request);
+            rt.sleep(Span::from_millis(100)).await;
+            assert_eq!(idle_ms(), 100);
+            // Pages whose write failed are not due.
+            backing.failed_pages.fetch_add(1_000, Ordering::Relaxed);
+            drop(request);
+            rt.sleep(Span::from_millis(100)).await;
+            assert_eq!(idle_ms(), 100);
+            drop(pause);
+            backing.failed_pages.fetch_sub(1_000, Ordering::Relaxed);
+            for dirty in [&engine.global.dirty, &backing.reclaimable] {
+                dirty.fetch_sub(1_000, Ordering::Relaxed);
+            }
+        });
+    }
+}

@@ -150,7 +150,13 @@ impl Engine {
             return reclaimable > part.background;
         }
         // A store that was idle has no share yet; it gets the starting share of the position law.
-        let floor = limits.thresh.saturating_sub(pages) / 8;
+        // If it is strict, its writers are held at the share that it has, be it none, so all that
+        // they left is due.
+        let floor = if part.is_strict {
+            0
+        } else {
+            limits.thresh.saturating_sub(pages) / 8
+        };
         let of_store = part.thresh.max(floor);
         reclaimable > store_background(of_store, limits.thresh, limits.background)
     }

@@ -190,3 +190,30 @@ fn stamp(backing: &Backing, rates: &mut Rates, now: Instant) {
     rates.written_stamp = backing.written.load(Ordering::Relaxed);
     rates.dirtied_stamp = backing.dirtied.load(Ordering::Relaxed);
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_taken_often_until_a_few_were_full_or_many_were_not() {
+        let interval = |full_samples, samples| {
+            let rates = Rates {
+                samples,
+                full_samples,
+                ..Rates::new(samples, 0)
+            };
+            interval_ms(&rates)
+        };
+        assert_eq!(interval(0, EARLY_SAMPLES - 1), FIRST_INTERVAL_MS);
+        assert_eq!(
+            interval(SAMPLES_TO_TRUST - 1, EARLY_SAMPLES - 1),
+            FIRST_INTERVAL_MS
+        );
+        assert_eq!(interval(0, EARLY_SAMPLES), BANDWIDTH_INTERVAL_MS);
+        assert_eq!(
+            interval(SAMPLES_TO_TRUST, SAMPLES_TO_TRUST),
+            BANDWIDTH_INTERVAL_MS
+        );
+    }
+}

@@ -125,6 +125,18 @@ mod tests {
     use crate::retune::Changes;
     use crate::settings::{Parts, Settings};
 
+    #[test]
+    fn sizes_change_only_when_the_charge_for_objects_does() {
+        let settings = Settings {
+            memory_bytes: 8 << 20,
+            prefault: false,
+            ..Settings::default()
+        };
+        let engine = Engine::new(settings, Parts::default()).expect("the settings are good");
+        engine.charge_objects();
+        assert!(!engine.charge_objects(), "no object has come or gone");
+    }
+
     /// The lock is held here as it is while memory is given up.
     #[test]
     fn calls_end_and_knobs_are_reported_while_the_cache_is_resized() {

@@ -134,6 +134,23 @@ mod tests {
     }
 
     #[test]
+    fn a_page_returns_to_main_if_it_was_evicted_lately() {
+        let sizes = WorkingsetSizes {
+            inactive_file: 100,
+            active_file: 900,
+            ..WorkingsetSizes::default()
+        };
+        let returns = |distance, is_file| S3Fifo.returning(distance, is_file, &sizes);
+        let to_main = Change {
+            set: OF_MAIN,
+            ..Change::default()
+        };
+        assert_eq!(returns(900, true), Some(to_main));
+        assert_eq!(returns(901, true), None);
+        assert_eq!(returns(900, false), None, "there are no anonymous pages");
+    }
+
+    #[test]
     fn each_touch_in_main_is_worth_a_round() {
         let mut word = OF_MAIN | flag::REFERENCED | flag::TOUCHED_AGAIN;
         for touch in [flag::CONSTANT, flag::FREQUENT, flag::PROMOTE] {

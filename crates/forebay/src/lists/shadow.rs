@@ -38,7 +38,7 @@ pub(crate) struct Shadow {
 }
 
 /// How many buckets are looked at, at most, to count shadows.
-const BUCKETS_COUNTED: usize = 4_096;
+const BUCKETS_COUNTED: usize = 1_024;
 
 #[derive(Debug)]
 pub(crate) struct Shadows {

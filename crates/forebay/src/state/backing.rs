@@ -234,7 +234,7 @@ impl fmt::Debug for Backing {
 
 impl Rates {
     /// Those of a store of which nothing is known; the first guess counts for `samples` samples.
-    fn new(samples: u64, now_ms: u64) -> Rates {
+    pub(crate) fn new(samples: u64, now_ms: u64) -> Rates {
         let bandwidth = Bandwidth::default();
         let initial = bandwidth.average_pages_per_s;
         Rates {
@@ -573,10 +573,10 @@ impl Backing {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use forebay_store::MemoryStore;
+    use crate::state::object::Origin;
+    use forebay_store::{MemoryStore, ObjectId};
 
-    #[test]
-    fn a_store_refuses_all_since_the_first_failure_and_not_the_last() {
+    fn backing() -> Backing {
         let queue = WriteQueue {
             samples: 0,
             reclaim_run_pages: 0,
@@ -587,7 +587,33 @@ mod tests {
             congestion: None,
         };
         let store = Arc::new(MemoryStore::new());
-        let backing = Backing::new(0, store, BackingSettings::default(), queue, 0);
+        Backing::new(0, store, BackingSettings::default(), queue, 0)
+    }
+
+    #[test]
+    fn a_write_makes_everything_due_if_the_store_had_refused_all_for_a_while() {
+        let backing = backing();
+        let origin = Origin::File {
+            backing: 0,
+            object: ObjectId(1),
+        };
+        let object = ObjectState::new(1, origin, 0);
+        backing.write_taken(&object, 500);
+        assert_eq!(backing.pardons(), 0, "nothing had failed");
+        // A good write beside a bad one says nothing new.
+        backing.note_failure(Failure::NoSpace, 1_000);
+        backing.write_taken(&object, 1_000 + REFUSING_MS - 1);
+        assert_eq!(backing.pardons(), 0);
+        backing.note_failure(Failure::NoSpace, 2_000);
+        backing.write_taken(&object, 2_000 + REFUSING_MS);
+        assert_eq!(backing.pardons(), 1);
+        backing.write_taken(&object, 9_000);
+        assert_eq!(backing.pardons(), 1, "it had taken one since");
+    }
+
+    #[test]
+    fn a_store_refuses_all_since_the_first_failure_and_not_the_last() {
+        let backing = backing();
         assert!(!backing.refuses_all(10_000), "no write has failed");
         for now_ms in (1_000..1_000 + REFUSING_MS).step_by(100) {
             backing.note_failure(Failure::NoSpace, now_ms);

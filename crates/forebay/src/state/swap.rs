@@ -250,6 +250,22 @@ mod tests {
     }
 
     #[test]
+    fn without_an_empty_cluster_the_next_free_slot_is_taken_and_those_before_it_last() {
+        let slots = SwapSlots::new(100);
+        let take = || slots.take().expect("a slot is free");
+        let first: Vec<u32> = (0..70).map(|_| take()).collect();
+        assert_eq!(first, (1..71).collect::<Vec<_>>());
+        for slot in [3, 69, 70] {
+            slots.give_back(slot);
+        }
+        let take = || slots.take().expect("a slot is free");
+        // The last one was 70: what lies before it comes after what lies past it.
+        let rest: Vec<u32> = (0..32).map(|_| take()).collect();
+        assert_eq!(rest[..29], (71..100).collect::<Vec<_>>());
+        assert_eq!(rest[29..], [3, 69, 70]);
+    }
+
+    #[test]
     fn one_refused_page_at_a_time_is_tried_again_and_later_each_time() {
         let mut retry = SwapRetry::default();
         assert!(retry.take_turn(5), "nothing was refused yet");

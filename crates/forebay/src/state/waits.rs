@@ -110,3 +110,46 @@ impl Waits {
         causes.map(move |cause| (cause, Span::from_micros(us(&cause))))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::caller::Caller;
+    use crate::event::PauseLimit;
+
+    #[test]
+    fn a_call_took_from_its_first_wait_to_its_end_and_keeps_its_last_decision() {
+        let waits = Waits::new(CallOf {
+            caller: Caller::named("log").key(),
+            bdi: Some(1),
+            kind: CallKind::Write,
+            offset_bytes: 0,
+            bytes: 4096,
+        });
+        let at = |ms| Instant::ZERO + Span::from_millis(ms);
+        let view = |dirty| PauseView {
+            limit: PauseLimit::Global,
+            dirty,
+            setpoint: 5,
+            hard_limit: 9,
+            pos_ratio: 1024,
+            task_ratelimit: 10,
+            dirtied: 4,
+            own_dirty: 3,
+            heaviest_other: None,
+        };
+        assert_eq!(waits.waited_call(at(1)), None, "it has not waited");
+        waits.begin(at(5_000));
+        waits.pauses(view(7));
+        waits.add(Cause::Along, 1_000);
+        waits.begin(at(5_500));
+        waits.pauses(view(8));
+        waits.add(Cause::Along, 2_000);
+        let call = waits.waited_call(at(7_000)).expect("it has waited");
+        assert_eq!(
+            (call.began, call.took),
+            (at(5_000), Span::from_millis(2_000))
+        );
+        assert_eq!(call.pause, Some(view(8)));
+    }
+}
