@@ -9,7 +9,7 @@
 //! (`pattern`), and sums follow from the stores' own counts (`books`).
 //!
 //! Some seeds have additional worlds of their own, for shares (`shares`), work (`work`), the
-//! other control loops (`loops`) and reclaim (`pressure`).
+//! other control loops (`loops`), reclaim (`pressure`) and volumes in a bucket (`volumes`).
 
 mod abandon;
 mod books;
@@ -49,6 +49,7 @@ mod store;
 mod table;
 mod turns;
 mod verdict;
+mod volumes;
 mod witness;
 mod work;
 mod world;
