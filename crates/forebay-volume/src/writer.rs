@@ -351,8 +351,8 @@ impl Writer {
         self.waste.never_named(name);
     }
 
-    /// Begins the record of a commit: see [`Writer::next`]. What is staged goes into it, or what was
-    /// staged when it was frozen.
+    /// Begins the record of a commit: see [`Writer::next`]. What is staged goes into it, or what
+    /// was staged when it was frozen.
     ///
     /// # Panics
     /// If [`Writer::need`] is not [`Need::Record`], or a record is in doubt.

@@ -1,7 +1,7 @@
-//! Worlds of volumes in a bucket, with the whole engine above: processes write to a volume whose records
-//! are real, are killed or taken over, and go on as zombies. What the next one finds is exactly
-//! what its predecessor tried to commit, and has all that returned syncs promised, however the
-//! bucket behaved; no sync of a zombie returns for what is not there.
+//! Worlds of volumes in a bucket, with the whole engine above: processes write to a volume whose
+//! records are real, are killed or taken over, and go on as zombies. What the next one finds is
+//! exactly what its predecessor tried to commit, and has all that returned syncs promised, however
+//! the bucket behaved; no sync of a zombie returns for what is not there.
 
 mod client;
 mod far;
