@@ -79,10 +79,10 @@
 //! After a gap longer than the window the old estimate means nothing and is dropped. A store that
 //! wrote nothing because it had no requests must not be measured: the caller skips idle gaps. One
 //! that answers in no time counts as busy for a microsecond. If a store becomes slower while it has
-//! little to do, the estimate follows once it has enough to do, when it matters. A store that refuses
-//! most of what it is given answers at once, or after a long time: neither is the rate at which it
-//! writes, so such a sample counts as one with too little to do. An estimate of 0
-//! would stop every writer for good, so the average is at least 1. An elapsed time of 0 counts as 1
+//! little to do, the estimate follows once it has enough to do, when it matters. A store that
+//! refuses most of what it is given answers at once, or after a long time: neither is the rate at
+//! which it writes, so such a sample counts as one with too little to do. An estimate of 0 would
+//! stop every writer for good, so the average is at least 1. An elapsed time of 0 counts as 1
 //! ms.
 //!
 //! # Lineage

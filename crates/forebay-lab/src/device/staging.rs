@@ -1,8 +1,8 @@
 //! What a volume in a bucket has in memory: pages by chunk, and which chunk is uploaded next.
 //!
 //! The rules are those of the store that ships (`forebay-bucket`): a chunk that is whole is
-//! uploaded, and the fullest ones while more than half of the room is taken; a commit is of what was
-//! staged when it came, and what comes later is staged above that; no page is staged in a chunk
+//! uploaded, and the fullest ones while more than half of the room is taken; a commit is of what
+//! was staged when it came, and what comes later is staged above that; no page is staged in a chunk
 //! that is being uploaded with all that it has; a commit of few pages has them in its record.
 
 use forebay_base::PAGE_BYTES;

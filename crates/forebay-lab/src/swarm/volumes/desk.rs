@@ -1,12 +1,95 @@
 //! What is staged, what waits, and what is done next. It waits for nothing.
 
-use super::{
-    ChunkName, Ended, Failure, Io, IoKind, Job, Need, PAGE, PAGE_BYTES, STAGED_PAGES, Scope, State,
-    Taken, UPLOADS, lock, stamp_of,
-};
+use super::history::{History, State as Stamps};
+use forebay_base::Prng;
+use forebay_base::sync::{Arc, Mutex, lock};
+use forebay_store::{Failure, Io, IoKind};
+use forebay_volume::{ChunkName, Need, PAGE_BYTES, Scope, Source, Writer, log_key};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-impl State {
+pub(super) const PAGE: usize = PAGE_BYTES as usize;
+const UPLOADS: usize = 2;
+/// Pages that are staged at most.
+const STAGED_PAGES: usize = 96;
+
+/// See above.
+pub(super) struct Desk {
+    pub(super) writer: Writer,
+    pub(super) chance: Prng,
+    pub(super) history: Arc<Mutex<History>>,
+    pub(super) reads: VecDeque<Io>,
+    pub(super) waiting: VecDeque<Io>,
+    pub(super) committing: Vec<Io>,
+    pub(super) commits: Vec<Io>,
+    pub(super) is_recording: bool,
+    pub(super) wanted: VecDeque<u64>,
+    pub(super) planned: VecDeque<u64>,
+    pub(super) uploading: BTreeMap<u64, ChunkName>,
+    /// What was staged so far, and what the next record holds.
+    pub(super) stamps: Stamps,
+    pub(super) frozen: Stamps,
+    pub(super) has_frozen: bool,
+    /// No request is answered with success any more, and the bucket is not asked.
+    pub(super) is_dead: bool,
+    pub(super) broken: Option<String>,
+}
+
+/// What a task can do now.
+pub(super) enum Job {
+    Read(Io),
+    Upload(u64, Scope, ChunkName),
+    Record,
+}
+
+/// Requests that have ended, to be finished by whoever holds no lock.
+pub(super) type Ended = Vec<(Io, Result<(), Failure>)>;
+
+/// Where a page comes from, with what is in memory copied.
+pub(super) enum Taken {
+    Bytes(Vec<u8>),
+    Of(String, u64, Option<u32>),
+}
+
+impl From<Source<'_>> for Taken {
+    fn from(source: Source<'_>) -> Taken {
+        match source {
+            Source::Zeros => Taken::Bytes(vec![0; PAGE]),
+            Source::Memory(bytes) => Taken::Bytes(bytes.to_vec()),
+            Source::Chunk(object, at) => Taken::Of(object.name.to_string(), at, None),
+            Source::Record { record, at, crc } => Taken::Of(log_key(record), at, Some(crc)),
+        }
+    }
+}
+
+/// The stamp in a page.
+pub(super) fn stamp_of(page: &[u8]) -> u64 {
+    u64::from_le_bytes(page[..8].try_into().expect("a page is longer"))
+}
+
+impl Desk {
+    /// That of a volume of which nothing is known yet.
+    pub(super) fn new(writer: Writer, chance: Prng) -> Desk {
+        Desk {
+            writer,
+            chance,
+            history: Arc::default(),
+            reads: VecDeque::new(),
+            waiting: VecDeque::new(),
+            committing: Vec::new(),
+            commits: Vec::new(),
+            is_recording: false,
+            wanted: VecDeque::new(),
+            planned: VecDeque::new(),
+            uploading: BTreeMap::new(),
+            frozen: Stamps::new(),
+            has_frozen: false,
+            stamps: Stamps::new(),
+            is_dead: false,
+            broken: None,
+        }
+    }
+
     pub(super) fn submit(&mut self, io: Io, ended: &mut Ended) {
         let kind = io.request().kind;
         match kind {

@@ -2,6 +2,7 @@
 //! and objects are real, driven by a few tasks. The rules are those of the store that ships
 //! (`forebay-bucket/src/desk.rs`), as far as they decide what a record holds.
 
+use super::desk::{Desk, Ended, Job, PAGE, Taken};
 use super::far::Far;
 use super::history::{History, State as Stamps};
 use forebay_base::sync::{Arc, Mutex, lock};
@@ -13,13 +14,9 @@ use forebay_volume::{
     Append, Appended, Call, ChunkName, Need, Opened, PAGE_BYTES, Progress, Reply, Scope, Source,
     Writer, crc32c, log_key,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-const PAGE: usize = PAGE_BYTES as usize;
 const WORKERS: usize = 4;
-const UPLOADS: usize = 2;
-/// Pages that are staged at most.
-const STAGED_PAGES: usize = 96;
 /// Records between two maps.
 const RECORDS_OF_A_MAP: u64 = 6;
 /// Before what got no answer is asked for again.
@@ -29,35 +26,8 @@ const AGAIN: Span = Span::from_millis(20);
 pub(super) struct Front {
     rt: Rt,
     far: Arc<Far>,
-    state: Mutex<State>,
+    desk: Mutex<Desk>,
     arrivals: WaitQueue,
-}
-
-struct State {
-    writer: Writer,
-    chance: Prng,
-    history: Arc<Mutex<History>>,
-    reads: VecDeque<Io>,
-    waiting: VecDeque<Io>,
-    committing: Vec<Io>,
-    commits: Vec<Io>,
-    is_recording: bool,
-    wanted: VecDeque<u64>,
-    planned: VecDeque<u64>,
-    uploading: BTreeMap<u64, ChunkName>,
-    /// What was staged so far, and what the next record holds.
-    stamps: Stamps,
-    frozen: Stamps,
-    has_frozen: bool,
-    /// No request is answered with success any more, and the bucket is not asked.
-    is_dead: bool,
-    broken: Option<String>,
-}
-
-enum Job {
-    Read(Io),
-    Upload(u64, Scope, ChunkName),
-    Record,
 }
 
 /// Why an object was not read or made.
@@ -65,8 +35,6 @@ enum Trouble {
     GaveUp,
     Missing,
 }
-
-type Ended = Vec<(Io, Result<(), Failure>)>;
 
 fn finish(ended: Ended) {
     for (io, result) in ended {
@@ -77,35 +45,13 @@ fn finish(ended: Ended) {
     }
 }
 
-/// The stamp in a page.
-pub(super) fn stamp_of(page: &[u8]) -> u64 {
-    u64::from_le_bytes(page[..8].try_into().expect("a page is longer"))
-}
-
 impl Front {
     /// The store of the volume that was `opened`.
     pub(super) fn new(rt: &Rt, far: &Arc<Far>, opened: Opened, chance: Prng) -> Arc<Front> {
         let front = Arc::new(Front {
             rt: rt.clone(),
             far: far.clone(),
-            state: Mutex::new(State {
-                writer: Writer::new(opened),
-                chance,
-                history: Arc::default(),
-                reads: VecDeque::new(),
-                waiting: VecDeque::new(),
-                committing: Vec::new(),
-                commits: Vec::new(),
-                is_recording: false,
-                wanted: VecDeque::new(),
-                planned: VecDeque::new(),
-                uploading: BTreeMap::new(),
-                frozen: Stamps::new(),
-                has_frozen: false,
-                stamps: Stamps::new(),
-                is_dead: false,
-                broken: None,
-            }),
+            desk: Mutex::new(Desk::new(Writer::new(opened), chance)),
             arrivals: WaitQueue::new(),
         });
         for _ in 0..WORKERS {
@@ -116,7 +62,7 @@ impl Front {
 
     /// The volume has `found`. Nothing was written yet.
     pub(super) fn begin(&self, found: Stamps) -> Arc<Mutex<History>> {
-        let mut state = lock(&self.state);
+        let mut state = lock(&self.desk);
         state.history = Arc::new(Mutex::new(History::new(found.clone())));
         state.stamps = found;
         state.history.clone()
@@ -125,7 +71,7 @@ impl Front {
     /// The process is gone: nothing is asked any more, and nothing ends well.
     pub(super) fn kill(&self) {
         let ended = {
-            let mut state = lock(&self.state);
+            let mut state = lock(&self.desk);
             state.is_dead = true;
             state.end_all(Failure::Gone)
         };
@@ -135,7 +81,7 @@ impl Front {
 
     /// What no bucket may do to a volume.
     pub(super) fn broken(&self) -> Option<String> {
-        lock(&self.state).broken.clone()
+        lock(&self.desk).broken.clone()
     }
 
     async fn work(self: Arc<Front>) {
@@ -143,7 +89,7 @@ impl Front {
             let arrival = self.arrivals.listen();
             let mut ended = Ended::new();
             let (job, is_dead) = {
-                let mut state = lock(&self.state);
+                let mut state = lock(&self.desk);
                 (state.next_job(&mut ended), state.is_dead)
             };
             finish(ended);
@@ -177,7 +123,7 @@ impl Front {
                     Err(Trouble::GaveUp) => Some(Failure::NoAnswer),
                     Ok(_) => None,
                 };
-                let ended = lock(&self.state).uploaded(chunk, name, made.ok(), failure);
+                let ended = lock(&self.desk).uploaded(chunk, name, made.ok(), failure);
                 finish(ended);
             }
             Job::Record => self.record().await,
@@ -187,14 +133,14 @@ impl Front {
     /// Asks until there is an answer, or it gives up.
     async fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
         loop {
-            if lock(&self.state).is_dead {
+            if lock(&self.desk).is_dead {
                 return Err(Trouble::GaveUp);
             }
             let reply = self.far.ask(call.clone()).await;
             if reply != Reply::Unknown {
                 return Ok(reply);
             }
-            if lock(&self.state).gives_up() {
+            if lock(&self.desk).gives_up() {
                 return Err(Trouble::GaveUp);
             }
             self.rt.sleep(AGAIN).await;
@@ -234,7 +180,7 @@ impl Front {
     async fn read(&self, io: &mut Io) -> Result<(), Trouble> {
         let first = io.request().offset_bytes / PAGE_BYTES;
         let pages = first..first + io.pages().len() as u64;
-        let take = || lock(&self.state).sources(pages.clone());
+        let take = || lock(&self.desk).sources(pages.clone());
         let fetched = match self.fetch(take()).await {
             // A commit and `gc` may have moved it.
             Err(Trouble::Missing) => self.fetch(take()).await?,
@@ -249,7 +195,7 @@ impl Front {
     /// Makes the object of `chunk`, and returns its checksum.
     async fn upload(&self, chunk: u64, scope: Scope, name: ChunkName) -> Result<u32, Trouble> {
         let sources = {
-            let state = lock(&self.state);
+            let state = lock(&self.desk);
             let pages = state.writer.assemble(scope, chunk);
             pages.map(|(_, source)| Taken::from(source)).collect()
         };
@@ -259,7 +205,7 @@ impl Front {
         match self.append(&mut append).await? {
             Appended::Ours => Ok(crc),
             Appended::Theirs => {
-                lock(&self.state).broken = Some(format!("{name} was made twice"));
+                lock(&self.desk).broken = Some(format!("{name} was made twice"));
                 Err(Trouble::GaveUp)
             }
         }
@@ -268,7 +214,7 @@ impl Front {
     async fn append(&self, append: &mut Append) -> Result<Appended, Trouble> {
         loop {
             let reply = match self.far.ask(append.next()).await {
-                Reply::Unknown if lock(&self.state).gives_up() => return Err(Trouble::GaveUp),
+                Reply::Unknown if lock(&self.desk).gives_up() => return Err(Trouble::GaveUp),
                 reply => reply,
             };
             if let Progress::Done(appended) = append.answer(reply) {
@@ -280,12 +226,12 @@ impl Front {
 
     async fn record(&self) {
         let result = loop {
-            let call = lock(&self.state).writer.next();
+            let call = lock(&self.desk).writer.next();
             let Some(call) = call else {
                 break Ok(());
             };
             let reply = self.far.ask(call).await;
-            let mut state = lock(&self.state);
+            let mut state = lock(&self.desk);
             let is_unknown = reply == Reply::Unknown;
             match state.writer.answer(reply) {
                 Err(_) => break Err(Failure::Fenced),
@@ -300,7 +246,7 @@ impl Front {
             }
         };
         let (ended, map) = {
-            let mut state = lock(&self.state);
+            let mut state = lock(&self.desk);
             let ended = state.recorded(result);
             (ended, state.writer.map_after(RECORDS_OF_A_MAP))
         };
@@ -308,10 +254,10 @@ impl Front {
         if let Some(mut map) = map
             && let Ok(Appended::Ours) = self.append(&mut map).await
         {
-            lock(&self.state).writer.map_made();
+            lock(&self.desk).writer.map_made();
         }
         loop {
-            let removal = lock(&self.state).writer.next_removal(0);
+            let removal = lock(&self.desk).writer.next_removal(0);
             let Some(removal) = removal else {
                 return;
             };
@@ -322,7 +268,7 @@ impl Front {
     /// The failure for an object that is missing: another writer may have the volume.
     async fn missing(&self) -> Failure {
         let (successor, is_dead) = {
-            let state = lock(&self.state);
+            let state = lock(&self.desk);
             (state.writer.successor(), state.is_dead)
         };
         if is_dead {
@@ -335,7 +281,7 @@ impl Front {
         match self.ask(&call).await {
             Ok(Reply::Bytes(_)) => {
                 let ended = {
-                    let mut state = lock(&self.state);
+                    let mut state = lock(&self.desk);
                     state.writer.succeeded();
                     state.end_all(Failure::Fenced)
                 };
@@ -343,7 +289,7 @@ impl Front {
                 Failure::Fenced
             }
             Ok(_) => {
-                let mut state = lock(&self.state);
+                let mut state = lock(&self.desk);
                 if state.writer.successor() == Some(call) {
                     state.broken = Some("an object is gone that the volume needs".to_owned());
                 }
@@ -354,26 +300,9 @@ impl Front {
     }
 }
 
-/// Where a page comes from, with what is in memory copied.
-pub(super) enum Taken {
-    Bytes(Vec<u8>),
-    Of(String, u64, Option<u32>),
-}
-
-impl From<Source<'_>> for Taken {
-    fn from(source: Source<'_>) -> Taken {
-        match source {
-            Source::Zeros => Taken::Bytes(vec![0; PAGE]),
-            Source::Memory(bytes) => Taken::Bytes(bytes.to_vec()),
-            Source::Chunk(object, at) => Taken::Of(object.name.to_string(), at, None),
-            Source::Record { record, at, crc } => Taken::Of(log_key(record), at, Some(crc)),
-        }
-    }
-}
-
 impl Store for Front {
     fn geometry(&self) -> Geometry {
-        let chunk_pages = lock(&self.state).writer.manifest().chunk_pages() as u32;
+        let chunk_pages = lock(&self.desk).writer.manifest().chunk_pages() as u32;
         Geometry {
             block_bytes: PAGE as u32,
             max_io_pages: chunk_pages,
@@ -386,11 +315,8 @@ impl Store for Front {
 
     fn submit(&self, io: Io) {
         let mut ended = Ended::new();
-        lock(&self.state).submit(io, &mut ended);
+        lock(&self.desk).submit(io, &mut ended);
         finish(ended);
         self.arrivals.wake_one();
     }
 }
-
-#[path = "desk.rs"]
-mod desk;

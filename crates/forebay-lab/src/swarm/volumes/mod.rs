@@ -4,6 +4,7 @@
 //! the bucket behaved; no sync of a zombie returns for what is not there.
 
 mod client;
+mod desk;
 mod far;
 mod front;
 mod history;
@@ -22,7 +23,8 @@ use forebay_store::ObjectId;
 use forebay_volume::{
     Access, Collecting, Manifest, Opened, Opening, PAGE_BYTES, Progress, Reply, Writing,
 };
-use front::{Front, stamp_of};
+use desk::stamp_of;
+use front::Front;
 use history::{History, State};
 
 /// One seed in this many has such a world.
