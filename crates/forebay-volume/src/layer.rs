@@ -4,6 +4,7 @@ use crate::map::ChunkObject;
 use crate::record::Content;
 use crate::writer::Source;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 
 /// See above. A page that is staged is newer than the chunk that it lies in.
@@ -76,10 +77,11 @@ impl Layer {
         }
         let mut useless = Vec::new();
         for (chunk, content) in below.pending {
-            if self.pending.contains_key(&chunk) {
-                useless.push(content);
-            } else {
-                self.pending.insert(chunk, content);
+            match self.pending.entry(chunk) {
+                Entry::Vacant(place) => {
+                    place.insert(content);
+                }
+                Entry::Occupied(_) => useless.push(content),
             }
         }
         useless

@@ -195,8 +195,8 @@ impl Writer {
         let at = page % self.manifest.chunk_pages() * PAGE as u64;
         let is_seen = scope == Scope::All || self.frozen.is_none();
         let fresh = Some(&self.fresh).filter(|_| is_seen);
-        let layers = fresh.into_iter().chain(&self.frozen);
-        if let Some(source) = layers.filter_map(|it| it.source(page, chunk, at)).next() {
+        let mut layers = fresh.into_iter().chain(&self.frozen);
+        if let Some(source) = layers.find_map(|it| it.source(page, chunk, at)) {
             return source;
         }
         let Some(inline) = self.map.page(page) else {

@@ -13,6 +13,7 @@ use super::later::VOLUMES_SINCE_SEED;
 use super::machine::{machine_of, open_cache};
 use super::verdict::{Oracle, Violation};
 use client::{Shared, work};
+use desk::stamp_of;
 use far::Far;
 use forebay::{Cache, File, Settings};
 use forebay_base::sync::atomic::Ordering;
@@ -23,7 +24,6 @@ use forebay_store::ObjectId;
 use forebay_volume::{
     Access, Collecting, Manifest, Opened, Opening, PAGE_BYTES, Progress, Reply, Writing,
 };
-use desk::stamp_of;
 use front::Front;
 use history::{History, State};
 
