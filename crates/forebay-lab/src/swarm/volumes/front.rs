@@ -9,10 +9,9 @@ use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Prng, Span};
 use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
-use forebay_store::{Durability, Failure, Geometry, Io, IoKind, Store};
+use forebay_store::{Durability, Failure, Geometry, Io, Store};
 use forebay_volume::{
-    Append, Appended, Call, ChunkName, Need, Opened, PAGE_BYTES, Progress, Reply, Scope, Source,
-    Writer, crc32c, log_key,
+    Append, Appended, Call, ChunkName, Opened, PAGE_BYTES, Progress, Reply, Scope, Writer, crc32c,
 };
 use std::collections::BTreeMap;
 
