@@ -3,9 +3,9 @@
 //! they ended.
 //!
 //! - invariant BS1: a commit ends well only after a record, or several, that hold every write which
-//!   had ended when the commit came.
-//! - invariant BS2: no page is staged in a chunk while an object of that chunk is being made: the
-//!   object would count for it.
+//!   had ended when the commit came. Writes that come later are staged beside it, for the next one.
+//! - invariant BS2: no page is staged in a chunk while an object of that chunk is being made of all
+//!   that is staged: the object would count for it.
 //! - invariant BS3: a request that waits is ended by the next change that lets it go on, or by the
 //!   failure of what it waits for. Of uploads that run side by side the first that fails ends what
 //!   waits; one that fails after that ends nothing, for its trouble is as old.
@@ -16,9 +16,10 @@ use forebay_base::sync::Arc;
 use forebay_rt::wait::Slot;
 use forebay_store::{Extent, Failure, Io, IoKind, Request};
 use forebay_volume::{
-    Append, Call, Manifest, Need, PAGE_BYTES, Progress, Reply, Source, VolumeFault, Writer, log_key,
+    Append, Call, ChunkName, Manifest, Need, PAGE_BYTES, Progress, Reply, Scope, Source,
+    VolumeFault, Writer, log_key,
 };
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 const PAGE: usize = PAGE_BYTES as usize;
 /// Chunks of no use that stay in any case, for those who opened the volume a little earlier.
@@ -101,9 +102,10 @@ pub(crate) struct Desk {
     committing: Vec<Io>,
     commits: Vec<Io>,
     recording: Recording,
-    /// Chunks to be uploaded next.
+    /// Chunks to be uploaded next, those of the commit first.
+    wanted: VecDeque<u64>,
     planned: VecDeque<u64>,
-    uploading: BTreeSet<u64>,
+    uploading: BTreeMap<u64, ChunkName>,
     /// How many uploads have failed and ended what waited then.
     upload_failures: u64,
     /// An upload has failed: none is begun for its own sake until somebody asks for something.
@@ -129,8 +131,9 @@ impl Desk {
             committing: Vec::new(),
             commits: Vec::new(),
             recording: Recording::No,
+            wanted: VecDeque::new(),
             planned: VecDeque::new(),
-            uploading: BTreeSet::new(),
+            uploading: BTreeMap::new(),
             upload_failures: 0,
             is_put_off: false,
             is_mapping: false,
@@ -269,10 +272,6 @@ impl Desk {
 
     /// Carries out what waits, as far as it can be now.
     fn settle(&mut self, ended: &mut Ended) {
-        // What comes now belongs to the next commit, once this one knows what it holds.
-        if !self.committing.is_empty() && !self.is_recording() {
-            return;
-        }
         for io in std::mem::take(&mut self.waiting) {
             if self.fits(io.request()) {
                 self.change(&io);
@@ -288,7 +287,8 @@ impl Desk {
         let end = request.offset_bytes.saturating_add(request.length_bytes);
         let last = (end - 1) / chunk_bytes;
         let chunks = request.offset_bytes / chunk_bytes..=last;
-        if self.uploading.range(chunks).next().is_some() {
+        let mut uploading = self.uploading.range(chunks);
+        if uploading.any(|(_, &name)| self.writer.is_of_all(name)) {
             return false;
         }
         // A discard stages zeros at its ends.
@@ -344,8 +344,11 @@ impl Desk {
         if let Some(job) = self.next_map().or_else(|| self.next_removal()) {
             return Some(job);
         }
-        if !self.is_recording() && self.begin_commit() {
-            return self.next_of_commit(ended);
+        if !self.is_recording()
+            && self.begin_commit()
+            && let Some(job) = self.next_of_commit(ended)
+        {
+            return Some(job);
         }
         self.next_of_close().or_else(|| self.next_upload())
     }
@@ -353,6 +356,10 @@ impl Desk {
     fn begin_commit(&mut self) -> bool {
         if self.committing.is_empty() {
             self.committing = std::mem::take(&mut self.commits);
+            if !self.committing.is_empty() {
+                self.writer.freeze();
+                self.wanted = std::mem::take(&mut self.planned);
+            }
         }
         !self.committing.is_empty()
     }
@@ -364,23 +371,23 @@ impl Desk {
             return Some(Job::Record);
         }
         // Chunks that are planned are whole or many: a record is no place for them.
-        if let Some(job) = self.start_upload() {
+        if let Some(job) = self.start_upload(Scope::Record) {
             return Some(job);
         }
+        let mut uploading = self.uploading.values();
+        let is_uploading = uploading.any(|&name| self.writer.is_for_record(name));
         match self.writer.need() {
-            Need::Nothing if self.uploading.is_empty() => {
+            Need::Nothing if !is_uploading => {
                 self.commit_ends(Ok(()), ended);
                 None
             }
             Need::Chunks(chunks) => {
-                self.planned = chunks.into();
-                self.start_upload()
+                self.wanted = chunks.into();
+                self.start_upload(Scope::Record)
             }
-            Need::Record if self.uploading.is_empty() => {
+            Need::Record if !is_uploading => {
                 self.writer.seal();
                 self.recording = Recording::Wanted;
-                // Writes go on: they are for the next record.
-                self.settle(ended);
                 Some(Job::Record)
             }
             Need::Nothing | Need::Record => None,
@@ -391,6 +398,9 @@ impl Desk {
         for io in self.committing.drain(..) {
             ended.push(io, result);
         }
+        // What it was to hold and does not is for the next record.
+        self.writer.thaw();
+        self.planned.extend(self.wanted.drain(..));
         self.settle(ended);
     }
 
@@ -401,26 +411,31 @@ impl Desk {
         if self.planned.is_empty() && self.writer.staged_pages() * 2 > self.limits.staged_pages {
             self.planned = self.writer.fullest(self.limits.uploads).into();
         }
-        self.start_upload()
+        self.start_upload(Scope::All)
     }
 
-    fn start_upload(&mut self) -> Option<Job> {
+    fn start_upload(&mut self, scope: Scope) -> Option<Job> {
         if self.uploading.len() >= self.limits.uploads {
             return None;
         }
         loop {
-            let chunk = self.planned.pop_front()?;
-            if !self.uploading.contains(&chunk) && self.writer.has_pages_above(chunk) {
-                return Some(Job::Upload(self.assemble(chunk)));
+            let planned = match scope {
+                Scope::Record => &mut self.wanted,
+                Scope::All => &mut self.planned,
+            };
+            let chunk = planned.pop_front()?;
+            let is_free = !self.uploading.contains_key(&chunk);
+            if is_free && self.writer.has_pages_above(scope, chunk) {
+                return Some(Job::Upload(self.assemble(scope, chunk)));
             }
         }
     }
 
-    fn assemble(&mut self, chunk: u64) -> UploadJob {
+    fn assemble(&mut self, scope: Scope, chunk: u64) -> UploadJob {
         let mut bytes = Vec::with_capacity(self.manifest().chunk_bytes as usize);
         let mut base = None;
         let mut inline = Vec::new();
-        for (index, (_, source)) in self.writer.assemble(chunk).enumerate() {
+        for (index, (_, source)) in self.writer.assemble(scope, chunk).enumerate() {
             match source {
                 Source::Memory(page) => {
                     bytes.extend(page);
@@ -435,10 +450,11 @@ impl Desk {
             }
             bytes.extend([0; PAGE]);
         }
-        self.uploading.insert(chunk);
+        let name = self.writer.name(scope);
+        self.uploading.insert(chunk, name);
         UploadJob {
             chunk,
-            name: self.writer.name(),
+            name,
             bytes,
             base,
             inline,
@@ -468,6 +484,7 @@ impl Desk {
                 }
                 self.upload_failures += 1;
                 self.is_put_off = true;
+                self.wanted.clear();
                 self.planned.clear();
                 self.fail_waiting(failure, ended);
             }
@@ -521,6 +538,7 @@ impl Desk {
     }
 
     fn end_fenced(&mut self, ended: &mut Ended) {
+        self.wanted.clear();
         self.planned.clear();
         self.committing.append(&mut self.commits);
         for io in self.committing.drain(..).chain(self.waiting.drain(..)) {
@@ -606,11 +624,14 @@ impl Desk {
     }
 
     fn next_of_close(&mut self) -> Option<Job> {
-        let is_idle = self.uploading.is_empty() && !self.is_recording() && self.waiting.is_empty();
+        let is_idle = self.uploading.is_empty()
+            && !self.is_recording()
+            && self.committing.is_empty()
+            && self.waiting.is_empty();
         if self.closing.is_none() || !is_idle {
             return None;
         }
-        if self.writer.next().is_none() && self.writer.need() == Need::Nothing {
+        if self.writer.next().is_none() && !self.writer.has_changes() {
             // Whatever becomes of the record: no commit can follow it.
             self.standing = Standing::Closed;
             self.writer.close();

@@ -29,8 +29,23 @@ pub(crate) fn s3(bucket: &str, options: &[(&str, &str)]) -> io::Result<Arc<dyn O
 }
 
 pub(crate) fn azure(container: &str, options: &[(&str, &str)]) -> io::Result<Arc<dyn ObjectStore>> {
-    let mut builder = MicrosoftAzureBuilder::from_env();
-    for (key, value) in azure_settings(|name| std::env::var(name).ok())? {
+    let variable = |name: &str| std::env::var(name).ok();
+    azure_of(
+        MicrosoftAzureBuilder::from_env(),
+        variable,
+        container,
+        options,
+    )
+}
+
+/// Azure as `builder`, the variables of its own tools and `options` say, each over those before.
+fn azure_of(
+    mut builder: MicrosoftAzureBuilder,
+    variable: impl Fn(&str) -> Option<String>,
+    container: &str,
+    options: &[(&str, &str)],
+) -> io::Result<Arc<dyn ObjectStore>> {
+    for (key, value) in azure_settings(variable)? {
         builder = builder.with_config(key, value);
     }
     for (key, value) in options {
@@ -147,7 +162,7 @@ fn refused<T>(text: &str) -> io::Result<T> {
 mod tests {
     use super::*;
 
-    fn azure_of(name: &'static str, value: &'static str) -> Vec<(String, String)> {
+    fn read_of(name: &'static str, value: &'static str) -> Vec<(String, String)> {
         let settings = azure_settings(|asked| (asked == name).then(|| value.to_owned()));
         let settings = settings.expect("it makes sense");
         let named = |(key, value): (AzureConfigKey, String)| (key.as_ref().to_owned(), value);
@@ -158,17 +173,17 @@ mod tests {
     fn the_variables_of_the_tools_of_azure_are_read() {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         assert_eq!(
-            azure_of("AZURE_STORAGE_ACCOUNT", "ours"),
+            read_of("AZURE_STORAGE_ACCOUNT", "ours"),
             [pair("azure_storage_account_name", "ours")]
         );
         assert_eq!(
-            azure_of("AZURE_STORAGE_KEY", "a2V5"),
+            read_of("AZURE_STORAGE_KEY", "a2V5"),
             [pair("azure_storage_account_key", "a2V5")]
         );
         let text = "DefaultEndpointsProtocol=https;AccountName=ours;AccountKey=a2V5==;\
                     EndpointSuffix=core.windows.net;";
         assert_eq!(
-            azure_of("AZURE_STORAGE_CONNECTION_STRING", text),
+            read_of("AZURE_STORAGE_CONNECTION_STRING", text),
             [
                 pair("azure_storage_account_name", "ours"),
                 pair("azure_storage_account_key", "a2V5=="),
@@ -180,7 +195,7 @@ mod tests {
         );
         let text = "BlobEndpoint=http://127.0.0.1:10000/a;SharedAccessSignature=sv=1&sig=x%3D";
         assert_eq!(
-            azure_of("AZURE_STORAGE_CONNECTION_STRING", text),
+            read_of("AZURE_STORAGE_CONNECTION_STRING", text),
             [
                 pair("azure_storage_sas_key", "sv=1&sig=x%3D"),
                 pair("allow_http", "true"),
@@ -188,7 +203,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            azure_of(
+            read_of(
                 "AZURE_STORAGE_CONNECTION_STRING",
                 "UseDevelopmentStorage=true"
             ),
@@ -216,8 +231,13 @@ mod tests {
 
     #[test]
     fn an_account_that_is_missing_is_asked_for_by_name() {
-        let text = azure("backups", &[]).map(drop).unwrap_err().to_string();
+        // Whatever the environment of the test names.
+        let account = |asked: &str| (asked == "AZURE_STORAGE_ACCOUNT").then(|| "ours".to_owned());
+        let plain = MicrosoftAzureBuilder::new;
+        let unnamed = azure_of(plain(), |_| None, "backups", &[]);
+        let text = unnamed.map(drop).unwrap_err().to_string();
         assert!(text.contains("AZURE_STORAGE_ACCOUNT"), "{text}");
+        assert!(azure_of(plain(), account, "backups", &[]).is_ok());
         let emulator = [("azure_storage_use_emulator", "true")];
         assert!(azure("backups", &emulator).is_ok());
         let options = [("no_such_option", "1")];

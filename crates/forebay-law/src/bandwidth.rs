@@ -8,7 +8,8 @@
 //!
 //! | name | unit | range | measured by |
 //! |---|---|---|---|
-//! | `written_pages` | pages | 0 and up | completions since the last step |
+//! | `written_pages` | pages | 0 and up | what the store took since the last step |
+//! | `refused_pages` | pages | 0 and up | what it refused |
 //! | `elapsed_ms` | ms | 1 and up, 200 as a rule | the runtime |
 //! | `busy_us` | us | 0 to `elapsed_ms` | in which the store had work |
 //! | `write_pages_per_s` | pages/s | 0 and up | output: average over about 4 s |
@@ -24,7 +25,8 @@
 //!                    average += (write - average) / 8   if average < write <= new
 //!                    write  = new
 //!
-//! busy < 7/8 elapsed   : rate  = written / busy, at most 2^24 pages/s
+//! busy < 7/8 elapsed, or refused > 1/8 (written + refused):
+//!                        rate  = written / busy, at most 2^24 pages/s
 //!                        rate <= write : as it was
 //!                        otherwise     : as above, with rate * busy pages in the time busy
 //! ```
@@ -38,8 +40,10 @@
 //! 5. After a store halves its speed, the estimate is within 5 % after 14.0 s; after it doubles,
 //!    after 11.2 s.
 //!
-//! 6. A store that had too little to do never counts as slower than before.
+//! 6. A store that had too little to do, or refused more than an eighth of what it was given, never
+//!    counts as slower than before.
 //! 7. What it wrote in a short time of work raises the estimate by the length of that time.
+//! 8. Pages that it refused raise no estimate, however many they are.
 //!
 //! # Picture
 //!
@@ -75,8 +79,10 @@
 //! After a gap longer than the window the old estimate means nothing and is dropped. A store that
 //! wrote nothing because it had no requests must not be measured: the caller skips idle gaps. One
 //! that answers in no time counts as busy for a microsecond. If a store becomes slower while it has
-//! little to do, the estimate follows once it has enough to do, when it matters. An estimate of 0
-//! would stop every writer for good, so the average is at least 1. An elapsed time of 0 counts as 1
+//! little to do, the estimate follows once it has enough to do, when it matters. A store that
+//! refuses most of what it is given answers at once, or after a long time: neither is the rate at
+//! which it writes, so such a sample counts as one with too little to do. An estimate of 0 would
+//! stop every writer for good, so the average is at least 1. An elapsed time of 0 counts as 1
 //! ms.
 //!
 //! # Lineage
@@ -127,8 +133,10 @@ impl Default for Bandwidth {
 /// What a store wrote, and how much of the time it had something to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Pages whose writes ended.
+    /// Pages that the store took.
     pub written_pages: u64,
+    /// Pages that it refused.
+    pub refused_pages: u64,
     /// Milliseconds that passed.
     pub elapsed_ms: u64,
     /// Microseconds of them in which the store had work.
@@ -136,20 +144,34 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Whether the store had nothing to do for more than an eighth of the time.
-    pub fn ran_dry(self) -> bool {
-        u128::from(self.busy_us) * 8 < u128::from(self.elapsed_ms) * u128::from(US_PER_MS) * 7
+    /// Whether the store had nothing to write for more than an eighth of the time, or refused more
+    /// than an eighth of the pages.
+    ///
+    /// ```
+    /// use forebay_law::bandwidth::Sample;
+    /// let full =
+    ///     Sample { written_pages: 700, refused_pages: 100, elapsed_ms: 200, busy_us: 200_000 };
+    /// assert!(!full.is_partial());
+    /// assert!(Sample { refused_pages: 101, ..full }.is_partial());
+    /// assert!(Sample { busy_us: 174_999, ..full }.is_partial());
+    /// ```
+    pub fn is_partial(self) -> bool {
+        let (written, refused) = (self.written_pages.into(), self.refused_pages.into());
+        let elapsed_us = u128::from(self.elapsed_ms) * u128::from(US_PER_MS);
+        let refuses = u128::saturating_mul(refused, 7) > written;
+        u128::from(self.busy_us) * 8 < elapsed_us * 7 || refuses
     }
 
     /// Pages a second of the time in which the store had something to do.
     ///
     /// ```
     /// use forebay_law::bandwidth::Sample;
-    /// let sample = Sample { written_pages: 500, elapsed_ms: 200, busy_us: 10_000 };
+    /// let sample =
+    ///     Sample { written_pages: 500, elapsed_ms: 200, busy_us: 10_000, ..Sample::default() };
     /// assert_eq!(sample.pages_per_s(), 50_000);
     /// ```
     pub fn pages_per_s(self) -> u64 {
-        let rate = if self.ran_dry() {
+        let rate = if self.is_partial() {
             let written = u128::from(self.written_pages) * u128::from(MS_PER_S * US_PER_MS);
             written / u128::from(self.busy_us.max(1))
         } else {
@@ -167,14 +189,15 @@ impl Bandwidth {
     /// use forebay_law::bandwidth::{Bandwidth, Sample};
     ///
     /// let known = Bandwidth::default();
-    /// let light = Sample { written_pages: 100, elapsed_ms: 200, busy_us: 4_000 };
+    /// let light =
+    ///     Sample { written_pages: 100, elapsed_ms: 200, busy_us: 4_000, ..Sample::default() };
     /// assert_eq!(known.sampled(light), known);
-    /// let quick = Sample { written_pages: 1_000, elapsed_ms: 200, busy_us: 4_000 };
+    /// let quick = Sample { written_pages: 1_000, ..light };
     /// assert_eq!(known.sampled(quick).write_pages_per_s, 25_819);
     /// ```
     #[must_use]
     pub fn sampled(self, sample: Sample) -> Bandwidth {
-        if !sample.ran_dry() {
+        if !sample.is_partial() {
             return self.advanced(sample.written_pages, sample.elapsed_ms);
         }
         let rate = sample.pages_per_s();

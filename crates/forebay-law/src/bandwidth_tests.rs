@@ -98,8 +98,9 @@ proptest! {
         busy_part in 0_u64..875,
     ) {
         let known = of(write, write.max(1));
-        let sample = Sample { written_pages: written, elapsed_ms, busy_us: elapsed_ms * busy_part };
-        prop_assert!(sample.ran_dry());
+        let busy_us = elapsed_ms * busy_part;
+        let sample = Sample { written_pages: written, elapsed_ms, busy_us, ..Sample::default() };
+        prop_assert!(sample.is_partial());
         let after = known.sampled(sample);
         prop_assert!(after.write_pages_per_s >= known.write_pages_per_s);
         prop_assert!(after.average_pages_per_s >= known.average_pages_per_s);
@@ -110,10 +111,29 @@ proptest! {
         write in 1_u64..1 << 20, faster in 2_u64..10, busy_ms in 1_u64..=170,
     ) {
         let written_pages = write * faster * busy_ms / 1_000;
-        let sample = Sample { written_pages, elapsed_ms: 200, busy_us: busy_ms * 1_000 };
+        let busy_us = busy_ms * 1_000;
+        let sample = Sample { written_pages, elapsed_ms: 200, busy_us, ..Sample::default() };
         let after = of(write, write).sampled(sample).write_pages_per_s;
         let gap = (sample.pages_per_s() + 1).saturating_sub(write);
         prop_assert!(after <= write + gap * busy_ms / WINDOW_MS + 1, "{write} -> {after}");
+    }
+
+    #[test]
+    fn conditions_6_and_8_refused_pages_lower_and_raise_nothing(
+        write in 0_u64..1 << 24, written in 0_u64..1 << 24, elapsed_ms in 1_u64..10_000,
+        busy_part in 0_u64..=1_000, more in 1_u64..1 << 30, yet_more in 0_u64..1 << 30,
+    ) {
+        let known = of(write, write.max(1));
+        let busy_us = elapsed_ms * busy_part;
+        let sample = Sample { written_pages: written, elapsed_ms, busy_us, ..Sample::default() };
+        let refused_pages = written / 7 + more;
+        let refusing = Sample { refused_pages, ..sample };
+        let after = known.sampled(refusing);
+        prop_assert!(after.write_pages_per_s >= known.write_pages_per_s);
+        prop_assert!(after.average_pages_per_s >= known.average_pages_per_s);
+        prop_assert!(after.write_pages_per_s <= write.max(refusing.pages_per_s()));
+        let more = Sample { refused_pages: refused_pages + yet_more, ..sample };
+        prop_assert_eq!(known.sampled(more), after);
     }
 
     #[test]
@@ -123,7 +143,7 @@ proptest! {
     ) {
         let known = of(write, write.max(1));
         let busy_us = elapsed_ms * (1_000 - idle_part);
-        let sample = Sample { written_pages: written, elapsed_ms, busy_us };
+        let sample = Sample { written_pages: written, elapsed_ms, busy_us, ..Sample::default() };
         prop_assert_eq!(known.sampled(sample), known.advanced(written, elapsed_ms));
     }
 }
@@ -133,22 +153,29 @@ fn a_store_that_answers_at_once_has_a_rate() {
     let sample = Sample {
         written_pages: 100,
         elapsed_ms: 200,
-        busy_us: 0,
+        ..Sample::default()
     };
     assert_eq!(sample.pages_per_s(), HIGHEST_PAGES_PER_S);
     assert_eq!(Sample::default().pages_per_s(), 0);
 }
 
 #[test]
-fn a_rate_is_that_of_the_busy_time_if_the_store_ran_dry() {
+fn a_rate_is_that_of_the_busy_time_if_the_store_is_partial() {
     let sample = |written_pages, busy_us| Sample {
         written_pages,
         elapsed_ms: 200,
         busy_us,
+        ..Sample::default()
     };
+    let refused = |refused_pages| Sample {
+        refused_pages,
+        ..sample(700, 200_000)
+    };
+    assert!(!refused(100).is_partial());
+    assert!(refused(101).is_partial());
     // Seven eighths of 200 ms are 175 ms.
-    assert!(sample(400, 174_999).ran_dry());
-    assert!(!sample(400, 175_000).ran_dry());
+    assert!(sample(400, 174_999).is_partial());
+    assert!(!sample(400, 175_000).is_partial());
     assert_eq!(sample(400, 175_000).pages_per_s(), 2_000);
     assert_eq!(sample(500, 10_000).pages_per_s(), 50_000);
     assert_eq!(sample(1_000_000, 1).pages_per_s(), 16_777_216);
@@ -160,6 +187,7 @@ fn short_work_of_a_faster_store_raises_the_estimate() {
         written_pages,
         elapsed_ms: 200,
         busy_us: 4_000,
+        ..Sample::default()
     };
     let known = of(25_600, 25_600);
     assert_eq!(known.sampled(sample(100)), known);

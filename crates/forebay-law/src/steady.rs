@@ -22,7 +22,7 @@
 //!        from the average: write = average = mean
 //! ```
 //!
-//! A sample is *full* if the store had enough to do ([`Sample::ran_dry`]). Shorter ones, of which
+//! A sample is *full* if it is not [partial](Sample::is_partial). Shorter ones, of which
 //! the first seconds of a store are made, are not counted.
 //!
 //! # Conditions
@@ -52,7 +52,8 @@
 //! use forebay_law::steady::Steady;
 //!
 //! let fast = Bandwidth { write_pages_per_s: 14_648, average_pages_per_s: 14_648 };
-//! let sample = Sample { written_pages: 1_465, elapsed_ms: 200, busy_us: 200_000 };
+//! let sample =
+//!     Sample { written_pages: 1_465, elapsed_ms: 200, busy_us: 200_000, ..Sample::default() };
 //! let (mut run, mut known) = (Steady::default(), fast);
 //! for _ in 0..12 {
 //!     (run, known) = run.advanced(known.sampled(sample), sample);
@@ -109,7 +110,7 @@ impl Steady {
     /// law makes of it.
     #[must_use]
     pub fn advanced(self, known: Bandwidth, sample: Sample) -> (Steady, Bandwidth) {
-        if sample.ran_dry() || sample.written_pages == 0 {
+        if sample.is_partial() || sample.written_pages == 0 {
             return (Steady::default(), known);
         }
         if sample.elapsed_ms < BANDWIDTH_INTERVAL_MS {

@@ -7,6 +7,7 @@ fn sample(written_pages: u64) -> Sample {
         written_pages,
         elapsed_ms: BANDWIDTH_INTERVAL_MS,
         busy_us: BANDWIDTH_INTERVAL_MS * 1_000,
+        ..Sample::default()
     }
 }
 
@@ -54,6 +55,7 @@ fn short_samples_are_not_counted() {
         written_pages: 256,
         elapsed_ms: 20,
         busy_us: 20_000,
+        ..Sample::default()
     };
     let short = std::iter::repeat_n(short, 40);
     assert_eq!(

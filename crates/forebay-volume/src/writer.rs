@@ -5,11 +5,14 @@
 //!   object that no record names yet, or committed.
 //! - invariant VB6: a record names only objects that were made before it.
 //! - invariant VB7: while it is not known what became of a record, no other one is tried.
+//! - invariant VB12: a record that was begun with [`Writer::freeze`] holds every change that came
+//!   before that, and none that came after.
 
 use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};
 use crate::checksum::crc32c;
 use crate::fault::VolumeFault;
+use crate::layer::Layer;
 use crate::manifest::Manifest;
 use crate::map::{ChunkObject, Map, PAGE};
 use crate::name::{ChunkName, log_key, map_key};
@@ -54,6 +57,15 @@ pub enum Need {
     Record,
 }
 
+/// Which changes an object is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Those that the next record holds.
+    Record,
+    /// All.
+    All,
+}
+
 /// A volume that is open for writing.
 #[derive(Clone, Debug)]
 pub struct Writer {
@@ -62,12 +74,14 @@ pub struct Writer {
     map: Map,
     base: u64,
     next_object: u64,
-    /// Pages that are in no object.
-    staged: BTreeMap<u64, Vec<u8>>,
-    /// Chunks that changed since the last record.
-    pending: BTreeMap<u64, Content>,
-    /// Chunk objects that are being made.
-    making: Vec<u64>,
+    /// What came since the last record, or since the last freeze.
+    fresh: Layer,
+    /// What the next record holds, if it is another layer.
+    frozen: Option<Layer>,
+    /// The number of the layer `fresh`: it grows with each freeze.
+    layer: u64,
+    /// Chunk objects that are being made, by number, and the newest layer that is in them.
+    making: BTreeMap<u64, u64>,
     sealed: Option<Append>,
     waste: Waste,
     is_fenced: bool,
@@ -82,9 +96,10 @@ impl Writer {
             map: opened.map,
             base: opened.base,
             next_object: 0,
-            staged: BTreeMap::new(),
-            pending: BTreeMap::new(),
-            making: Vec::new(),
+            fresh: Layer::default(),
+            frozen: None,
+            layer: 0,
+            making: BTreeMap::new(),
             sealed: None,
             is_fenced: false,
         }
@@ -102,18 +117,67 @@ impl Writer {
 
     /// How many pages are staged.
     pub fn staged_pages(&self) -> usize {
-        self.staged.len()
+        let frozen = self.frozen.as_ref().map_or(0, |frozen| frozen.staged.len());
+        self.fresh.staged.len() + frozen
     }
 
-    /// How many pages of `chunk` are staged.
+    /// How many pages of `chunk` are staged, since the last freeze.
     pub fn staged_in(&self, chunk: u64) -> u64 {
-        self.staged.range(self.pages_of(chunk)).count() as u64
+        self.fresh.staged_in(self.pages_of(chunk)) as u64
     }
 
-    /// Whether `chunk` has pages that are staged or lie in records: an object of its own would
-    /// take them in.
-    pub fn has_pages_above(&self, chunk: u64) -> bool {
-        self.staged_in(chunk) > 0 || self.inline_in(chunk) > 0
+    /// Whether `chunk` has pages that are staged in the newest layer of `scope`, or lie in records:
+    /// an object of its own would take them in.
+    pub fn has_pages_above(&self, scope: Scope, chunk: u64) -> bool {
+        let layer = match scope {
+            Scope::Record => self.next_layer(),
+            Scope::All => &self.fresh,
+        };
+        layer.staged_in(self.pages_of(chunk)) > 0 || self.inline_in(chunk) > 0
+    }
+
+    /// Whether something waits for a record.
+    pub fn has_changes(&self) -> bool {
+        !self.fresh.is_empty() || self.frozen.as_ref().is_some_and(|it| !it.is_empty())
+    }
+
+    /// What the next record holds.
+    fn next_layer(&self) -> &Layer {
+        self.frozen.as_ref().unwrap_or(&self.fresh)
+    }
+
+    /// From now on, until [`Writer::seal`] or [`Writer::thaw`], the next record holds what came
+    /// before this.
+    ///
+    /// # Panics
+    /// If that was said before.
+    pub fn freeze(&mut self) {
+        assert!(self.frozen.is_none(), "one record at a time");
+        self.frozen = Some(std::mem::take(&mut self.fresh));
+        self.layer += 1;
+    }
+
+    /// The next record holds everything again. Objects that are being made for it alone come too
+    /// late: pages may have been staged above them since.
+    pub fn thaw(&mut self) {
+        let Some(frozen) = self.frozen.take() else {
+            return;
+        };
+        for useless in self.fresh.put_above(frozen, self.manifest.chunk_pages()) {
+            self.forget(Some(useless));
+        }
+    }
+
+    /// Whether the object `name` is being made of what the next record holds.
+    pub fn is_for_record(&self, name: ChunkName) -> bool {
+        let layer = self.layer - u64::from(self.frozen.is_some());
+        self.making.get(&name.number) == Some(&layer)
+    }
+
+    /// Whether the object `name` is being made of everything: a page that is staged in its chunk
+    /// meanwhile would be lost.
+    pub fn is_of_all(&self, name: ChunkName) -> bool {
+        self.making.get(&name.number) == Some(&self.layer)
     }
 
     /// Whether another writer has taken the volume over.
@@ -123,17 +187,17 @@ impl Writer {
 
     /// Where page `page` is.
     pub fn source(&self, page: u64) -> Source<'_> {
-        if let Some(bytes) = self.staged.get(&page) {
-            return Source::Memory(bytes);
-        }
+        self.source_in(Scope::All, page)
+    }
+
+    fn source_in(&self, scope: Scope, page: u64) -> Source<'_> {
         let chunk = page / self.manifest.chunk_pages();
         let at = page % self.manifest.chunk_pages() * PAGE as u64;
-        match self.pending.get(&chunk) {
-            Some(Content::Hole) => return Source::Zeros,
-            Some(&Content::Object { name, crc }) => {
-                return Source::Chunk(ChunkObject { name, crc }, at);
-            }
-            None => {}
+        let is_seen = scope == Scope::All || self.frozen.is_none();
+        let fresh = Some(&self.fresh).filter(|_| is_seen);
+        let mut layers = fresh.into_iter().chain(&self.frozen);
+        if let Some(source) = layers.find_map(|it| it.source(page, chunk, at)) {
+            return source;
         }
         let Some(inline) = self.map.page(page) else {
             return match self.map.chunk(chunk) {
@@ -161,7 +225,7 @@ impl Writer {
     pub fn stage(&mut self, page: u64, bytes: Vec<u8>) {
         assert!(page < self.manifest.pages(), "a page of the volume");
         assert_eq!(bytes.len(), PAGE, "a whole page");
-        self.staged.insert(page, bytes);
+        self.fresh.staged.insert(page, bytes);
     }
 
     /// Makes the whole of `chunk` zeros.
@@ -170,57 +234,50 @@ impl Writer {
     /// If it lies past the end.
     pub fn discard(&mut self, chunk: u64) {
         assert!(chunk < self.manifest.chunks(), "a chunk of the volume");
-        self.drop_staged(chunk);
-        let is_hole = self.map.chunk(chunk).is_none() && self.inline_in(chunk) == 0;
-        let replaced = if is_hole {
-            self.pending.remove(&chunk)
+        let pages = self.pages_of(chunk);
+        self.fresh.drop_staged(pages.clone());
+        let frozen = self.frozen.as_ref();
+        let below = frozen.and_then(|frozen| frozen.is_hole(chunk, pages));
+        let replaced = if below.unwrap_or_else(|| self.was_hole(chunk)) {
+            self.fresh.pending.remove(&chunk)
         } else {
-            self.pending.insert(chunk, Content::Hole)
+            self.fresh.pending.insert(chunk, Content::Hole)
         };
         self.forget(replaced);
     }
 
     /// Whether `chunk` is zeros, as far as is known without reading.
     pub fn is_hole(&self, chunk: u64) -> bool {
-        let is_staged = self.staged.range(self.pages_of(chunk)).next().is_some();
-        !is_staged
-            && match self.pending.get(&chunk) {
-                Some(content) => *content == Content::Hole,
-                None => self.map.chunk(chunk).is_none() && self.inline_in(chunk) == 0,
-            }
+        let mut layers = std::iter::once(&self.fresh).chain(&self.frozen);
+        let known = layers.find_map(|it| it.is_hole(chunk, self.pages_of(chunk)));
+        known.unwrap_or_else(|| self.was_hole(chunk))
     }
 
-    /// Up to `count` chunks with the most staged pages.
+    /// Whether `chunk` is zeros as of the last record.
+    fn was_hole(&self, chunk: u64) -> bool {
+        self.map.chunk(chunk).is_none() && self.inline_in(chunk) == 0
+    }
+
+    /// Up to `count` chunks with the most pages that were staged since the last freeze.
     pub fn fullest(&self, count: usize) -> Vec<u64> {
-        let mut pages_of: BTreeMap<u64, usize> = BTreeMap::new();
-        for page in self.staged.keys() {
-            *pages_of
-                .entry(page / self.manifest.chunk_pages())
-                .or_default() += 1;
-        }
-        let mut chunks: Vec<(usize, u64)> = pages_of
-            .into_iter()
-            .map(|(chunk, pages)| (pages, chunk))
-            .collect();
-        chunks.sort_by(|a, b| b.cmp(a));
-        chunks.truncate(count);
-        chunks.into_iter().map(|(_, chunk)| chunk).collect()
+        self.fresh.fullest(count, self.manifest.chunk_pages())
     }
 
     /// What a commit needs now.
     pub fn need(&self) -> Need {
-        if self.staged.is_empty() {
-            return if self.pending.is_empty() {
+        let layer = self.next_layer();
+        if layer.staged.is_empty() {
+            return if layer.pending.is_empty() {
                 Need::Nothing
             } else {
                 Need::Record
             };
         }
-        let is_small = self.staged.len() <= INLINE_PAGES;
-        if is_small && self.map.inline_pages() + self.staged.len() <= INLINE_TOTAL {
+        let is_small = layer.staged.len() <= INLINE_PAGES;
+        if is_small && self.map.inline_pages() + layer.staged.len() <= INLINE_TOTAL {
             return Need::Record;
         }
-        let mut chunks = self.fullest(usize::MAX);
+        let mut chunks = layer.fullest(usize::MAX, self.manifest.chunk_pages());
         if self.map.inline_pages() >= INLINE_TOTAL {
             // Some of what lies in records goes to chunks too, so that there is room again.
             for (page, _) in self.map.pages().take(INLINE_PAGES) {
@@ -234,23 +291,30 @@ impl Writer {
     }
 
     /// The pages of `chunk` in order, to be put together into an object.
-    pub fn assemble(&self, chunk: u64) -> impl Iterator<Item = (u64, Source<'_>)> + '_ {
-        self.pages_of(chunk).map(|page| (page, self.source(page)))
+    pub fn assemble(
+        &self,
+        scope: Scope,
+        chunk: u64,
+    ) -> impl Iterator<Item = (u64, Source<'_>)> + '_ {
+        self.pages_of(chunk)
+            .map(move |page| (page, self.source_in(scope, page)))
     }
 
-    /// A name for the object of a chunk, used by nobody else.
-    pub fn name(&mut self) -> ChunkName {
+    /// A name for the object of a chunk that is put together of `scope`, used by nobody else.
+    pub fn name(&mut self, scope: Scope) -> ChunkName {
+        let is_below = scope == Scope::Record && self.frozen.is_some();
         let name = ChunkName {
             epoch: self.map.epoch(),
             number: self.next_object,
         };
-        self.making.push(self.next_object);
+        let layer = self.layer - u64::from(is_below);
+        self.making.insert(self.next_object, layer);
         self.next_object += 1;
         name
     }
 
-    /// The object `name` is there, with all that `chunk` had when it was put together; nothing has
-    /// been staged for it since.
+    /// The object `name` is there, with all that its scope of `chunk` had when it was put together;
+    /// nothing has been staged there since ([`Writer::is_of_all`]).
     pub fn made(&mut self, chunk: u64, name: ChunkName, bytes: &[u8]) {
         let crc = crc32c(bytes);
         self.made_with(chunk, name, crc);
@@ -258,9 +322,18 @@ impl Writer {
 
     /// The same, with the checksum of the bytes.
     pub fn made_with(&mut self, chunk: u64, name: ChunkName, crc: u32) {
-        self.making.retain(|&number| number != name.number);
-        self.drop_staged(chunk);
-        let replaced = self.pending.insert(chunk, Content::Object { name, crc });
+        let made = Content::Object { name, crc };
+        let (is_for_record, is_of_all) = (self.is_for_record(name), self.is_of_all(name));
+        self.making.remove(&name.number);
+        let pages = self.pages_of(chunk);
+        let layer = match &mut self.frozen {
+            Some(frozen) if is_for_record => frozen,
+            _ if is_of_all => &mut self.fresh,
+            // The record that it was for gave up.
+            _ => return self.forget(Some(made)),
+        };
+        layer.drop_staged(pages);
+        let replaced = layer.pending.insert(chunk, made);
         self.forget(replaced);
     }
 
@@ -273,25 +346,28 @@ impl Writer {
 
     /// The object `name` could not be made, and nobody will name it.
     pub fn not_made(&mut self, name: ChunkName) {
-        self.making.retain(|&number| number != name.number);
+        self.making.remove(&name.number);
         // It may have been made all the same.
         self.waste.never_named(name);
     }
 
-    /// Begins the record of a commit: see [`Writer::next`]. What is staged goes into it.
+    /// Begins the record of a commit: see [`Writer::next`]. What is staged goes into it, or what
+    /// was staged when it was frozen.
     ///
     /// # Panics
     /// If [`Writer::need`] is not [`Need::Record`], or a record is in doubt.
     pub fn seal(&mut self) {
         assert!(self.sealed.is_none(), "one record at a time");
         assert_eq!(self.need(), Need::Record, "what a commit needs first");
-        let chunks: Vec<_> = std::mem::take(&mut self.pending).into_iter().collect();
+        let fresh = &mut self.fresh;
+        let layer = self.frozen.take().unwrap_or_else(|| std::mem::take(fresh));
+        let chunks: Vec<_> = layer.pending.into_iter().collect();
         for &(chunk, _) in &chunks {
             if let Some(object) = self.map.chunk(chunk) {
                 self.waste.replaced(object.name);
             }
         }
-        let pages = std::mem::take(&mut self.staged).into_iter().collect();
+        let pages = layer.staged.into_iter().collect();
         self.append(Body::Commit { chunks, pages });
     }
 
@@ -305,7 +381,12 @@ impl Writer {
     }
 
     fn append(&mut self, body: Body) {
-        let settled = self.making.iter().min().copied();
+        // What a later record will name: what is being made, and what is made already.
+        let made = self.fresh.pending.values().filter_map(|it| match it {
+            Content::Object { name, .. } => Some(name.number),
+            Content::Hole => None,
+        });
+        let settled = self.making.keys().copied().chain(made).min();
         let record = Record {
             number: self.map.number() + 1,
             epoch: self.map.epoch(),
@@ -428,16 +509,5 @@ impl Writer {
 
     fn inline_in(&self, chunk: u64) -> usize {
         self.map.pages_in(self.pages_of(chunk))
-    }
-
-    fn drop_staged(&mut self, chunk: u64) {
-        let pages: Vec<u64> = self
-            .staged
-            .range(self.pages_of(chunk))
-            .map(|(&page, _)| page)
-            .collect();
-        for page in pages {
-            self.staged.remove(&page);
-        }
     }
 }

@@ -4,7 +4,7 @@
 
 use forebay_volume::{
     Access, Body, Call, Collecting, Content, INLINE_PAGES, INLINE_TOTAL, Manifest, Need, Opening,
-    PAGE_BYTES, Progress, RECORDS_BETWEEN_MAPS, Record, Reply, Source, VolumeFault, Writer,
+    PAGE_BYTES, Progress, RECORDS_BETWEEN_MAPS, Record, Reply, Scope, Source, VolumeFault, Writer,
     Writing, log_key, map_key,
 };
 use std::collections::BTreeMap;
@@ -102,7 +102,7 @@ fn a_small_commit_is_one_call_and_a_large_one_makes_chunks_first() {
         writer.stage(page, vec![8; PAGE]);
     }
     assert_eq!(writer.need(), Need::Chunks(vec![0]));
-    let name = writer.name();
+    let name = writer.name(Scope::All);
     writer.made(0, name, &vec![8; 1 << 20]);
     assert_eq!(writer.need(), Need::Record);
     assert_eq!(commit(&mut bucket, &mut writer), 1);
@@ -119,7 +119,7 @@ fn a_small_commit_is_one_call_and_a_large_one_makes_chunks_first() {
 fn an_object_that_is_being_made_is_not_settled() {
     let mut bucket = Bucket::default();
     let mut writer = open(&mut bucket, writing(1, 64 << 20)).unwrap();
-    let [slow, fast] = [writer.name(), writer.name()];
+    let [slow, fast] = [writer.name(Scope::All), writer.name(Scope::All)];
     writer.made(3, fast, &vec![1; 1 << 20]);
     commit(&mut bucket, &mut writer);
     assert_eq!(record(&bucket, &writer).settled, slow.number);
@@ -216,7 +216,7 @@ fn a_replaced_object_is_removed_once_a_map_of_a_record_without_it_is_there() {
     let mut bucket = Bucket::default();
     let mut writer = open(&mut bucket, writing(1, 64 << 20)).unwrap();
     let chunk = vec![1; 1 << 20];
-    let names = [(); 5].map(|()| writer.name());
+    let names = [(); 5].map(|()| writer.name(Scope::All));
     writer.made(3, names[0], &chunk);
     commit(&mut bucket, &mut writer);
     assert_eq!(writer.dead_bytes(), 0);
@@ -252,7 +252,7 @@ fn a_replaced_object_is_removed_once_a_map_of_a_record_without_it_is_there() {
 fn a_record_in_doubt_makes_nothing_useless() {
     let mut bucket = Bucket::default();
     let mut writer = open(&mut bucket, writing(1, 64 << 20)).unwrap();
-    let names = [writer.name(), writer.name()];
+    let names = [writer.name(Scope::All), writer.name(Scope::All)];
     writer.made(3, names[0], &vec![1; 1 << 20]);
     commit(&mut bucket, &mut writer);
     writer.made(3, names[1], &vec![2; 1 << 20]);
@@ -347,4 +347,64 @@ fn a_writer_that_is_overtaken_while_it_opens_begins_with_what_is_there() {
     };
     assert!(bucket.objects.contains_key(&log_key(record)), "{record}");
     assert_eq!(second.map().epoch(), 4, "it takes the volume over again");
+}
+
+/// Invariant VB12, and nothing that came later is garbage for `gc`.
+#[test]
+fn a_record_holds_what_came_before_it_was_frozen_and_nothing_else() {
+    let mut bucket = Bucket::default();
+    let mut writer = open(&mut bucket, writing(1, 8 << 20)).unwrap();
+    let chunk = |byte: u8| vec![byte; 1 << 20];
+    writer.stage(3, vec![1; PAGE]);
+    writer.freeze();
+    // A newer page at the same place, a whole chunk, and one that is being made.
+    writer.stage(3, vec![2; PAGE]);
+    writer.stage(4, vec![2; PAGE]);
+    let (made, making) = (writer.name(Scope::All), writer.name(Scope::All));
+    writer.made(5, made, &chunk(3));
+    assert!(writer.is_of_all(making) && !writer.is_for_record(making));
+    assert_eq!(writer.need(), Need::Record);
+    assert_eq!(commit(&mut bucket, &mut writer), 1);
+    let first = record(&bucket, &writer);
+    let pages = vec![(3, vec![1; PAGE])];
+    let chunks = vec![];
+    assert_eq!(first.body, Body::Commit { chunks, pages });
+    assert_eq!(first.settled, made.number);
+    assert!(matches!(writer.source(3), Source::Memory(bytes) if bytes == [2; PAGE]));
+    assert!(writer.has_changes());
+    // The next record has the rest.
+    assert_eq!(commit(&mut bucket, &mut writer), 1);
+    let second = record(&bucket, &writer);
+    let Body::Commit { chunks, pages } = second.body else {
+        panic!("it is a commit");
+    };
+    assert_eq!(pages, [(3, vec![2; PAGE]), (4, vec![2; PAGE])]);
+    assert!(matches!(chunks[..], [(5, Content::Object { name, .. })] if name == made));
+    assert_eq!(second.settled, making.number);
+}
+
+/// Its commit gives up, and an object that was being made for it alone comes too late.
+#[test]
+fn what_was_frozen_and_given_up_is_for_the_next_record() {
+    let mut bucket = Bucket::default();
+    let mut writer = open(&mut bucket, writing(1, 8 << 20)).unwrap();
+    writer.stage(3, vec![1; PAGE]);
+    writer.stage(4, vec![1; PAGE]);
+    writer.stage(1_000, vec![1; PAGE]);
+    writer.freeze();
+    let late = writer.name(Scope::Record);
+    assert!(writer.is_for_record(late) && !writer.is_of_all(late));
+    writer.stage(4, vec![2; PAGE]);
+    writer.discard(1_000 / 256);
+    writer.thaw();
+    assert!(!writer.is_for_record(late));
+    writer.made(0, late, &vec![9; 1 << 20]);
+    let of = |page| match writer.source(page) {
+        Source::Memory(bytes) => bytes[0],
+        Source::Zeros => 0,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([of(3), of(4), of(1_000)], [1, 2, 0]);
+    assert_eq!(commit(&mut bucket, &mut writer), 1);
+    assert_eq!(writer.staged_pages(), 0);
 }

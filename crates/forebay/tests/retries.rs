@@ -3,14 +3,16 @@
 mod support;
 
 use forebay::event::Event;
-use forebay::{AccessError, Counter, Settings};
+use forebay::{AccessError, Counter, Policy, Settings};
 use forebay_base::Span;
 use forebay_rt::Rt;
 use forebay_store::{
-    Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind, MemoryStore, ObjectId,
+    Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind, MemoryStore, ObjectId, Rate,
+    RateStore,
 };
 use std::ops::Range;
 use std::sync::Arc;
+use support::writers::Writer;
 use support::{Bench, FILE, OfSize, PAGE, page_of, simulate, write_pages};
 
 const OTHER: ObjectId = ObjectId(2);
@@ -249,5 +251,52 @@ fn refused_pages_are_tried_again_without_an_interval() {
         assert!(bench.has_stored(0..1));
         assert_eq!(bench.cache.statistics().dirty(), 0);
         bench.assert_consistent();
+    });
+}
+
+/// The rate that is known of a store of 2,000 pages a second before it refuses all of its writes
+/// for 20 s, after that, and 4 s after it takes them again.
+async fn rates_around_refusals(rt: Rt, policy: &str) -> [u64; 3] {
+    let policy = Policy::preset(policy).expect("it is a preset");
+    let settings = Settings {
+        policy,
+        ..Settings::of_mib(32)
+    };
+    let rate = Rate::bytes(2_000 * PAGE as u64);
+    let memory = Arc::new(MemoryStore::new());
+    let rated = Arc::new(RateStore::new(rt.clone(), memory.clone(), rate));
+    let faults = Arc::new(FaultStore::new(rt.clone(), rated));
+    let bench = Bench::around(rt.clone(), settings, memory, faults.clone());
+    let writer = Writer::start(&rt, bench.open(0), 16, Span::from_millis(1));
+    let known = || bench.cache.statistics().backings[0].write_bandwidth;
+    rt.sleep(Span::from_secs(30)).await;
+    let before = known();
+    faults.inject(Fault::each(IoKind::Write, FaultAction::Fail(BROKEN)));
+    rt.sleep(Span::from_secs(20)).await;
+    let refusing = known();
+    faults.clear();
+    rt.sleep(Span::from_secs(4)).await;
+    let after = known();
+    writer.end().await;
+    [before, refusing, after]
+}
+
+/// Its refusals came at once, and 20 s of them made it one of 16,777,216 pages a second.
+#[test]
+fn a_store_is_as_fast_as_what_it_takes() {
+    simulate(7, |rt| async move {
+        for rate in rates_around_refusals(rt, "forebay").await {
+            assert!((1_900..=2_100).contains(&rate), "{rate}");
+        }
+    });
+}
+
+/// Linux counts each write that ends.
+#[test]
+fn a_kernel_takes_refusals_for_writes() {
+    simulate(7, |rt| async move {
+        let [before, refusing, _] = rates_around_refusals(rt, "linux-6.16").await;
+        assert!((1_900..=2_100).contains(&before), "{before}");
+        assert!(!(1_900..=2_100).contains(&refusing), "{refusing}");
     });
 }

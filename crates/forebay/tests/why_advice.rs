@@ -3,14 +3,16 @@
 mod support;
 
 use forebay::incident::{Happening, Refusal};
-use forebay::why::{AdviceReason, Suspect, WhyLine};
-use forebay::{Changes, StoreChanges};
+use forebay::settings::DirtyKnobs;
+use forebay::why::{Advice, AdviceReason, Suspect, WhyLine};
+use forebay::{Changes, Settings, StoreChanges};
 use forebay_base::Span;
+use forebay_rt::Rt;
 use forebay_store::{Failure, Fault, FaultAction, FaultStore, IoKind};
 use std::sync::Arc;
 use support::void::Void;
 use support::writers::{Writer, first_line, medium, open_for, paced};
-use support::{Bench, PAGE, simulate};
+use support::{Bench, OfSize, PAGE, simulate};
 
 fn blamed(line: &WhyLine) -> (Suspect, bool) {
     (line.verdict.first, line.verdict.is_clear())
@@ -133,6 +135,108 @@ fn the_store_of_another_caller_is_to_keep_less() {
         let advice = line.advice.clone().expect("it would be held back");
         assert_eq!(advice.reason, AdviceReason::HoldBack { bdi: 0 });
         assert_eq!(advice.changes, drain(0, Span::from_secs(2)));
+    });
+}
+
+/// A writer of a burst of 2,000 pages, in front of a store of 2,000 pages a second whose rate is
+/// known: the knob that is advised, and by how many thousandths of its wait it waits less after
+/// that knob was turned.
+async fn advised_to_a_burst(rt: Rt, settings: Settings, first: &Changes) -> Option<(Advice, u64)> {
+    let bench = Bench::with(rt.clone(), settings, |rt, _| medium(rt, 2_000));
+    bench.cache.retune(first).expect("it is allowed");
+    let tape = open_for(&bench, &bench.store, 2, "tape");
+    let writer = Writer::start(&rt, tape.clone(), 4, Span::ZERO);
+    rt.sleep(Span::from_secs(20)).await;
+    writer.end().await;
+    tape.sync().await.expect("the store is well");
+    let burst = async |name: &str| {
+        let file = open_for(&bench, &bench.store, 1, name);
+        let began = rt.now();
+        let written = file.write_at(&vec![1; 2_000 * PAGE], 0).await;
+        written.expect("there is room");
+        let took = rt.now().since(began).as_micros();
+        file.sync().await.expect("the store is well");
+        let lines = bench.cache.why(None).lines;
+        let line = lines.into_iter().find(|line| line.caller.name() == name);
+        (took, line.expect("it waited"))
+    };
+    let (took, line) = burst("log").await;
+    let advice = line.advice?;
+    bench.cache.retune(&advice.changes).expect("it is possible");
+    let (now, _) = burst("later").await;
+    Some((advice, took.saturating_sub(now) * 1_000 / took))
+}
+
+fn of_store(change: StoreChanges) -> Changes {
+    Changes {
+        stores: vec![change],
+        ..Changes::default()
+    }
+}
+
+/// Whichever limit holds a burst, twice of that one is advised, and lets the next burst wait less.
+#[test]
+fn twice_the_limit_that_holds_a_burst_is_advised() {
+    let strict = |percent| {
+        of_store(StoreChanges {
+            strict_limit: Some(true),
+            max_ratio_percent: Some(percent),
+            ..StoreChanges::default()
+        })
+    };
+    let part = |percent| {
+        of_store(StoreChanges {
+            max_ratio_percent: Some(percent),
+            ..StoreChanges::default()
+        })
+    };
+    let age = |ms| Changes {
+        at_risk: Some(Some(Span::from_millis(ms))),
+        ..Changes::default()
+    };
+    let usual = Changes::default;
+    let (higher, longer) = (AdviceReason::HigherLimit, AdviceReason::LongerPromise);
+    let ratio = |percent| Changes {
+        dirty_ratio_percent: Some(percent),
+        ..usual()
+    };
+    let bytes = |bytes| Changes {
+        dirty_bytes: Some(bytes),
+        ..usual()
+    };
+    let promise = |ms| drain(0, Span::from_millis(ms));
+    for (first, reason, expected) in [
+        (usual(), higher, ratio(40)),
+        (bytes(3 << 20), higher, bytes(6 << 20)),
+        (strict(50), higher, part(100)),
+        (promise(400), longer, promise(800)),
+        (age(1_000), longer, age(2_000)),
+    ] {
+        simulate(11, async |rt| {
+            let settings = Settings::of_mib(16);
+            let advised = advised_to_a_burst(rt, settings, &first).await;
+            let (advice, saved) = advised.expect("a knob helps");
+            assert_eq!((advice.reason, advice.changes), (reason, expected));
+            assert!(saved >= 100, "{first:?}: {saved} thousandths");
+        });
+    }
+}
+
+#[test]
+fn a_limit_that_is_as_high_as_it_can_be_is_not_advised_to_be_higher() {
+    simulate(12, async |rt| {
+        let settings = Settings {
+            dirty: DirtyKnobs {
+                dirty_ratio_percent: 75,
+                background_ratio_percent: 60,
+                ..DirtyKnobs::default()
+            },
+            ..Settings::of_mib(4)
+        };
+        assert_eq!(
+            advised_to_a_burst(rt, settings, &Changes::default()).await,
+            None
+        );
     });
 }
 

@@ -54,6 +54,7 @@ const LAYERS: &[Layer] = &[
             "forebay-law",
             "forebay-rt",
             "forebay-store",
+            "forebay-volume",
             "forebay",
         ],
     },

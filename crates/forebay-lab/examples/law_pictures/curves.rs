@@ -548,6 +548,7 @@ fn halved(name: &str, leaps: bool, pages: impl Fn(u64) -> u64) -> Curve {
             written_pages: pages(step),
             elapsed_ms: BANDWIDTH_INTERVAL_MS,
             busy_us: BANDWIDTH_INTERVAL_MS * 1_000,
+            ..Sample::default()
         };
         let sampled = known.sampled(sample);
         (run, known) = if leaps {

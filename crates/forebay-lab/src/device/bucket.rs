@@ -319,10 +319,6 @@ impl State {
 
     /// Stages what waits, as far as it fits now.
     fn settle(&mut self, ended: &mut Vec<End>) {
-        // What comes now belongs to the next commit, once this one knows what it holds.
-        if !self.committing.is_empty() && !self.is_recording {
-            return;
-        }
         for call in std::mem::take(&mut self.waiting) {
             if self.staging.fits(call.request) {
                 self.staging.change(call.request);
@@ -393,18 +389,23 @@ impl State {
             return Some((Errand::Read(call), bytes));
         }
         while !self.is_recording && self.begin_commit() {
-            if let Some(upload) = self.staging.next_planned() {
+            if let Some(upload) = self.staging.next_of_commit() {
                 return Some(self.errand_of(upload));
             }
             match self.staging.need() {
-                _ if self.staging.is_uploading() => return None,
+                _ if self.staging.is_uploading() => break,
                 Need::Nothing => self.commit_ends(ended),
-                Need::Chunks => self.staging.plan_all(),
+                Need::Chunks => {
+                    self.staging.plan_all();
+                    let Some(upload) = self.staging.next_of_commit() else {
+                        // They are on their way for the next record.
+                        break;
+                    };
+                    return Some(self.errand_of(upload));
+                }
                 Need::Record => {
                     let pages = self.staging.seal();
                     self.is_recording = true;
-                    // Writes go on: they are for the next record.
-                    self.settle(ended);
                     let bytes = RECORD_BYTES + pages * PAGE_BYTES as u64;
                     return Some((Errand::Record, bytes));
                 }
@@ -417,6 +418,9 @@ impl State {
     fn begin_commit(&mut self) -> bool {
         if self.committing.is_empty() {
             self.committing = std::mem::take(&mut self.commits);
+            if !self.committing.is_empty() {
+                self.staging.freeze();
+            }
         }
         !self.committing.is_empty()
     }

@@ -1,8 +1,9 @@
 //! What a volume in a bucket has in memory: pages by chunk, and which chunk is uploaded next.
 //!
 //! The rules are those of the store that ships (`forebay-bucket`): a chunk that is whole is
-//! uploaded, and the fullest ones while more than half of the room is taken; no page is staged in a
-//! chunk that is being uploaded; a commit of few pages has them in its record.
+//! uploaded, and the fullest ones while more than half of the room is taken; a commit is of what
+//! was staged when it came, and what comes later is staged above that; no page is staged in a chunk
+//! that is being uploaded with all that it has; a commit of few pages has them in its record.
 
 use forebay_base::PAGE_BYTES;
 use forebay_store::{IoKind, ObjectId, Request};
@@ -34,20 +35,49 @@ pub(super) struct Upload {
     pub(super) base_bytes: u64,
 }
 
+/// Pages that are staged for one record.
+#[derive(Default)]
+struct Layer {
+    chunks: BTreeMap<Chunk, BTreeSet<u64>>,
+    pages: u64,
+    /// Chunks that are uploaded next.
+    planned: VecDeque<Chunk>,
+    /// Whether something has changed since the last record.
+    is_unrecorded: bool,
+}
+
+impl Layer {
+    /// Its pages of `chunk` are elsewhere now, or nowhere.
+    fn remove(&mut self, chunk: Chunk) {
+        self.pages -= self.chunks.remove(&chunk).map_or(0, |it| it.len() as u64);
+    }
+
+    fn has(&self, chunk: Chunk, page: u64) -> bool {
+        self.chunks.get(&chunk).is_some_and(|it| it.contains(&page))
+    }
+}
+
+/// For which record an object is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    /// That of the commit.
+    Commit,
+    /// A later one.
+    Later,
+}
+
 /// See above.
 pub(super) struct Staging {
     chunk_pages: u64,
     most_pages: u64,
     uploads: usize,
-    chunks: BTreeMap<Chunk, BTreeSet<u64>>,
-    pages: u64,
-    planned: VecDeque<Chunk>,
-    uploading: BTreeSet<Chunk>,
+    fresh: Layer,
+    /// What the commit holds.
+    frozen: Layer,
+    uploading: BTreeMap<Chunk, For>,
     /// Chunks that have an object in the bucket, and how many of each object always had one.
     made: BTreeSet<Chunk>,
     laid_out: BTreeMap<ObjectId, u64>,
-    /// Whether something has changed since the last record.
-    is_unrecorded: bool,
 }
 
 impl Staging {
@@ -56,18 +86,23 @@ impl Staging {
             chunk_pages: chunk_bytes / PAGE_BYTES as u64,
             most_pages: staged_bytes / PAGE_BYTES as u64,
             uploads,
-            chunks: BTreeMap::new(),
-            pages: 0,
-            planned: VecDeque::new(),
-            uploading: BTreeSet::new(),
+            fresh: Layer::default(),
+            frozen: Layer::default(),
+            uploading: BTreeMap::new(),
             made: BTreeSet::new(),
             laid_out: BTreeMap::new(),
-            is_unrecorded: false,
         }
     }
 
+    /// Whether chunks of the commit are on their way.
     pub(super) fn is_uploading(&self) -> bool {
-        !self.uploading.is_empty()
+        self.uploading.values().any(|&whose| whose == For::Commit)
+    }
+
+    /// A commit has come: it is of what is staged now.
+    pub(super) fn freeze(&mut self) {
+        self.frozen = std::mem::take(&mut self.fresh);
+        self.uploading.values_mut().for_each(|it| *it = For::Commit);
     }
 
     /// `object` has been in the bucket for ever, and is this long.
@@ -84,8 +119,13 @@ impl Staging {
         let pages = pages_in(request);
         let of = |page| (request.object, page / self.chunk_pages);
         let touched = of(pages.start)..=of(pages.end.max(1) - 1);
-        let is_free = self.uploading.range(touched).next().is_none();
-        is_free && self.pages + (pages.end - pages.start) <= self.most_pages
+        let mut uploading = self.uploading.range(touched);
+        let is_free = !uploading.any(|(_, &whose)| whose == For::Later);
+        is_free && self.staged_pages() + (pages.end - pages.start) <= self.most_pages
+    }
+
+    fn staged_pages(&self) -> u64 {
+        self.fresh.pages + self.frozen.pages
     }
 
     /// Takes a change that fits.
@@ -100,16 +140,17 @@ impl Staging {
             }
             IoKind::Read | IoKind::Commit => return,
         }
-        self.is_unrecorded = true;
+        self.fresh.is_unrecorded = true;
     }
 
     fn stage(&mut self, request: Request) {
         for page in pages_in(request) {
             let chunk = (request.object, page / self.chunk_pages);
-            let staged = self.chunks.entry(chunk).or_default();
-            self.pages += u64::from(staged.insert(page % self.chunk_pages));
-            if staged.len() as u64 == self.chunk_pages && !self.planned.contains(&chunk) {
-                self.planned.push_back(chunk);
+            let layer = &mut self.fresh;
+            let staged = layer.chunks.entry(chunk).or_default();
+            layer.pages += u64::from(staged.insert(page % self.chunk_pages));
+            if staged.len() as u64 == self.chunk_pages && !layer.planned.contains(&chunk) {
+                layer.planned.push_back(chunk);
             }
         }
     }
@@ -121,10 +162,11 @@ impl Staging {
         if chunks.start >= chunks.end {
             return;
         }
-        let gone: Vec<Chunk> = self.chunks.range(chunks.clone()).map(|it| *it.0).collect();
+        let staged = self.fresh.chunks.range(chunks.clone());
+        let gone: Vec<Chunk> = staged.map(|(chunk, _)| *chunk).collect();
         for chunk in gone {
-            if !self.uploading.contains(&chunk) {
-                self.pages -= self.chunks.remove(&chunk).map_or(0, |it| it.len() as u64);
+            if !self.uploading.contains_key(&chunk) {
+                self.fresh.remove(chunk);
             }
         }
         self.made.retain(|chunk| !chunks.contains(chunk));
@@ -139,9 +181,9 @@ impl Staging {
     pub(super) fn missing_bytes(&self, request: Request) -> u64 {
         let is_missing = |page: &u64| {
             let chunk = (request.object, page / self.chunk_pages);
-            let staged = self.chunks.get(&chunk);
-            staged.is_none_or(|it| !it.contains(&(page % self.chunk_pages)))
-                && self.has_object(chunk)
+            let page = page % self.chunk_pages;
+            let is_staged = self.fresh.has(chunk, page) || self.frozen.has(chunk, page);
+            !is_staged && self.has_object(chunk)
         };
         pages_in(request).filter(is_missing).count() as u64 * PAGE_BYTES as u64
     }
@@ -152,48 +194,55 @@ impl Staging {
     }
 
     pub(super) fn need(&self) -> Need {
-        match self.pages {
-            _ if !self.is_unrecorded => Need::Nothing,
+        match self.frozen.pages {
+            _ if !self.frozen.is_unrecorded => Need::Nothing,
             0..=RECORD_PAGES => Need::Record,
             _ => Need::Chunks,
         }
     }
 
-    /// All that is staged is uploaded next.
+    /// All that the commit holds is uploaded next.
     pub(super) fn plan_all(&mut self) {
-        let free = |chunk: &&Chunk| !self.uploading.contains(chunk);
-        self.planned = self.chunks.keys().filter(free).copied().collect();
+        let free = |chunk: &&Chunk| !self.uploading.contains_key(chunk);
+        let chunks = self.frozen.chunks.keys();
+        self.frozen.planned = chunks.filter(free).copied().collect();
     }
 
-    /// A record is being made: it has what is staged, and names all objects so far.
+    /// The record of the commit is being made: it has what was staged, and names its objects.
     pub(super) fn seal(&mut self) -> u64 {
-        let pages = std::mem::take(&mut self.pages);
-        self.made
-            .extend(std::mem::take(&mut self.chunks).into_keys());
-        self.planned.clear();
-        self.is_unrecorded = false;
-        pages
+        let frozen = std::mem::take(&mut self.frozen);
+        self.made.extend(frozen.chunks.into_keys());
+        frozen.pages
     }
 
-    /// The next chunk of those that are planned.
-    pub(super) fn next_planned(&mut self) -> Option<Upload> {
+    /// The next chunk that the commit needs.
+    pub(super) fn next_of_commit(&mut self) -> Option<Upload> {
+        self.next_planned(For::Commit)
+    }
+
+    fn next_planned(&mut self, whose: For) -> Option<Upload> {
         if self.uploading.len() >= self.uploads {
             return None;
         }
         loop {
-            let chunk = self.planned.pop_front()?;
-            let Some(staged) = self.chunks.get(&chunk) else {
+            let layer = match whose {
+                For::Commit => &mut self.frozen,
+                For::Later => &mut self.fresh,
+            };
+            let chunk = layer.planned.pop_front()?;
+            let Some(staged) = layer.chunks.get(&chunk) else {
                 continue;
             };
-            if self.uploading.contains(&chunk) {
+            let staged = staged.len() as u64;
+            if self.uploading.contains_key(&chunk) {
                 continue;
             }
             let base_pages = if self.has_object(chunk) {
-                self.chunk_pages - staged.len() as u64
+                self.chunk_pages - staged
             } else {
                 0
             };
-            self.uploading.insert(chunk);
+            self.uploading.insert(chunk, whose);
             return Some(Upload {
                 chunk,
                 base_bytes: base_pages * PAGE_BYTES as u64,
@@ -206,23 +255,26 @@ impl Staging {
         if self.uploading.len() >= self.uploads {
             return None;
         }
-        if self.planned.is_empty() && self.pages * 2 > self.most_pages {
-            let free = self.chunks.iter();
-            let free = free.filter(|(chunk, _)| !self.uploading.contains(chunk));
+        if self.fresh.planned.is_empty() && self.staged_pages() * 2 > self.most_pages {
+            let free = self.fresh.chunks.iter();
+            let free = free.filter(|(chunk, _)| !self.uploading.contains_key(chunk));
             let mut fullest: Vec<_> = free.map(|(chunk, pages)| (pages.len(), *chunk)).collect();
             fullest.sort_unstable_by(|a, b| b.cmp(a));
             let fullest = fullest.into_iter().take(self.uploads);
-            self.planned = fullest.map(|(_, chunk)| chunk).collect();
+            self.fresh.planned = fullest.map(|(_, chunk)| chunk).collect();
         }
-        self.next_planned()
+        self.next_planned(For::Later)
     }
 
     /// The object of `chunk` is there.
     pub(super) fn uploaded(&mut self, chunk: Chunk) {
-        self.uploading.remove(&chunk);
-        self.pages -= self.chunks.remove(&chunk).map_or(0, |it| it.len() as u64);
+        let layer = match self.uploading.remove(&chunk) {
+            Some(For::Commit) => &mut self.frozen,
+            Some(For::Later) | None => &mut self.fresh,
+        };
+        layer.remove(chunk);
+        layer.is_unrecorded = true;
         self.made.insert(chunk);
-        self.is_unrecorded = true;
     }
 }
 

@@ -14,6 +14,9 @@ pub(super) const SINCE_SEED: u64 = 1_000_000;
 /// when they found what is kept of them.
 pub(super) const LIMITS_SINCE_SEED: u64 = 2_000_000;
 
+/// The first seeds that have worlds of volumes.
+pub(super) const VOLUMES_SINCE_SEED: u64 = 3_000_000;
+
 /// Whether `seed` is one of the later ones.
 pub(super) fn is_later(seed: u64) -> bool {
     seed >= SINCE_SEED

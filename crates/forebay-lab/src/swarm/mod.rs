@@ -9,7 +9,7 @@
 //! (`pattern`), and sums follow from the stores' own counts (`books`).
 //!
 //! Some seeds have additional worlds of their own, for shares (`shares`), work (`work`), the
-//! other control loops (`loops`) and reclaim (`pressure`).
+//! other control loops (`loops`), reclaim (`pressure`) and volumes in a bucket (`volumes`).
 
 mod abandon;
 mod books;
@@ -51,6 +51,7 @@ mod table;
 mod turns;
 mod unjudged;
 mod verdict;
+mod volumes;
 mod witness;
 mod work;
 mod world;

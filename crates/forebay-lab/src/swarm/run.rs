@@ -17,6 +17,7 @@ use super::squeeze::start_squeeze;
 use super::table::fill_table;
 use super::turns::turn_knobs;
 use super::verdict::{Oracle, Violation};
+use super::volumes::judge_volumes;
 use super::work::judge_work;
 use super::world::World;
 use forebay::{Counter, File, Mark};
@@ -102,6 +103,7 @@ fn judge_worlds(seed: u64) -> Option<Violation> {
         .or_else(|| judge_pressure(seed))
         .or_else(|| judge_ages(seed))
         .or_else(|| judge_elastic(seed))
+        .or_else(|| judge_volumes(seed))
 }
 
 /// Plays only the worlds that `seed` has in addition to its run. In a search for their findings the

@@ -4,7 +4,7 @@ use super::bucket::Bucket;
 use super::history::{Histories, PAGES, State, manifest, page_in, page_of, read};
 use forebay_base::Prng;
 use forebay_volume::{
-    Access, Append, Appended, ChunkName, Need, Opening, PAGE_BYTES, Progress, Record, Reply,
+    Access, Append, Appended, ChunkName, Need, Opening, PAGE_BYTES, Progress, Record, Reply, Scope,
     Source, VolumeFault, Writer, Writing, crc32c, log_key,
 };
 
@@ -35,6 +35,8 @@ struct Open {
     /// What it wrote last.
     state: State,
     upload: Option<(u64, ChunkName, Append)>,
+    /// What it had written when it froze its next record.
+    frozen: Option<State>,
     /// It goes on until the commit is through.
     commits: bool,
     closes: bool,
@@ -71,6 +73,7 @@ impl SimulatedWriter {
                         writer,
                         state,
                         upload: None,
+                        frozen: None,
                         commits: false,
                         closes: false,
                     });
@@ -89,6 +92,14 @@ impl SimulatedWriter {
 
 impl Open {
     fn step(&mut self, prng: &mut Prng, bucket: &mut Bucket, histories: &mut Histories) -> Life {
+        if self.commits && self.frozen.is_none() && prng.chance(1, 3) {
+            // Also while something is uploaded.
+            self.writer.freeze();
+            self.frozen = Some(self.state.clone());
+        }
+        if self.frozen.is_some() && prng.chance(1, 3) {
+            self.write(prng, bucket);
+        }
         if let Some((chunk, name, append)) = &mut self.upload {
             match append.answer(bucket.call(append.next())) {
                 Progress::Done(Appended::Ours) => {
@@ -100,8 +111,10 @@ impl Open {
                 Progress::More if prng.chance(1, 8) => {
                     self.writer.not_made(*name);
                     self.upload = None;
-                    self.commits = false;
+                    self.give_up();
                 }
+                // The commit gives up, and the upload goes on.
+                Progress::More if prng.chance(1, 16) => self.give_up(),
                 Progress::More => {}
             }
             return Life::GoesOn;
@@ -117,6 +130,12 @@ impl Open {
         self.commits = prng.chance(1, 3);
         self.closes = self.commits && prng.chance(1, 30);
         Life::GoesOn
+    }
+
+    fn give_up(&mut self) {
+        self.commits = false;
+        self.writer.thaw();
+        self.frozen = None;
     }
 
     /// Makes a map, and removes what has become useless.
@@ -141,8 +160,16 @@ impl Open {
     }
 
     fn write(&mut self, prng: &mut Prng, bucket: &Bucket) {
+        // No page is staged where it would be lost.
+        let closed = self.upload.as_ref().and_then(|(chunk, name, _)| {
+            let is_closed = self.writer.is_of_all(*name);
+            is_closed.then_some(*chunk)
+        });
         if prng.chance(1, 10) {
             let chunk = prng.below(2);
+            if closed == Some(chunk) {
+                return;
+            }
             self.writer.discard(chunk);
             let first = chunk as usize * 16;
             self.state[first..PAGES.min(first + 16)].fill(0);
@@ -150,11 +177,14 @@ impl Open {
         }
         for _ in 0..prng.below(3) * prng.below(8) {
             let page = prng.below(PAGES as u64);
+            if closed == Some(page / 16) {
+                continue;
+            }
             let stamp = prng.next_u64() | 1;
             self.writer.stage(page, page_of(stamp));
             self.state[page as usize] = stamp;
         }
-        if prng.chance(1, 2) {
+        if prng.chance(1, 2) && self.upload.is_none() {
             self.begin_some_upload(prng, bucket);
             return;
         }
@@ -180,16 +210,16 @@ impl Open {
         if prng.chance(1, 3)
             && let [chunk] = self.writer.fullest(1)[..]
         {
-            self.begin_upload(bucket, chunk);
+            self.begin_upload(bucket, Scope::All, chunk);
         }
     }
 
-    fn begin_upload(&mut self, bucket: &Bucket, chunk: u64) {
-        let Some(bytes) = assembled(bucket, &self.writer, chunk) else {
+    fn begin_upload(&mut self, bucket: &Bucket, scope: Scope, chunk: u64) {
+        let Some(bytes) = assembled(bucket, &self.writer, scope, chunk) else {
             // Only a zombie's objects are gone, and `write` has judged that.
             return;
         };
-        let name = self.writer.name();
+        let name = self.writer.name(scope);
         self.upload = Some((chunk, name, Append::new(name.to_string(), bytes)));
     }
 
@@ -198,7 +228,9 @@ impl Open {
             match self.writer.answer(bucket.call(call)) {
                 Ok(Progress::More) => {
                     // It gives up for now; the record stays in doubt.
-                    self.commits = !prng.chance(1, 8);
+                    if prng.chance(1, 8) {
+                        self.give_up();
+                    }
                 }
                 Ok(Progress::Done(())) => {
                     histories.acknowledge(self.epoch);
@@ -216,13 +248,15 @@ impl Open {
             return Life::GoesOn;
         }
         match self.writer.need() {
-            Need::Nothing if self.closes => {
+            Need::Nothing if self.closes && !self.writer.has_changes() => {
+                self.give_up();
+                self.commits = true;
                 self.writer.close();
                 histories.tried(self.epoch, self.state.clone());
             }
-            Need::Nothing => self.commits = false,
+            Need::Nothing => self.give_up(),
             Need::Chunks(chunks) => {
-                self.begin_upload(bucket, chunks[0]);
+                self.begin_upload(bucket, Scope::Record, chunks[0]);
                 if self.upload.is_none() {
                     // Only a zombie misses an object, and can know it.
                     let call = self.writer.successor().expect("no record is in doubt");
@@ -237,7 +271,8 @@ impl Open {
             }
             Need::Record => {
                 self.writer.seal();
-                histories.tried(self.epoch, self.state.clone());
+                let state = self.frozen.take().unwrap_or_else(|| self.state.clone());
+                histories.tried(self.epoch, state);
             }
         }
         Life::GoesOn
@@ -245,9 +280,9 @@ impl Open {
 }
 
 /// The bytes of `chunk`; none if an object is gone.
-fn assembled(bucket: &Bucket, writer: &Writer, chunk: u64) -> Option<Vec<u8>> {
+fn assembled(bucket: &Bucket, writer: &Writer, scope: Scope, chunk: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    for (_, source) in writer.assemble(chunk) {
+    for (_, source) in writer.assemble(scope, chunk) {
         let (key, at, sum) = match source {
             Source::Zeros => {
                 bytes.extend([0; PAGE_BYTES as usize]);

@@ -9,7 +9,7 @@ use crate::retune::StoreChanges;
 use crate::state::backing::Backing;
 use crate::statistics::DrainStatistics;
 use forebay_base::Span;
-use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_base::sync::lock;
 use forebay_law::at_risk::least_at_risk_ms;
 use forebay_law::drain::{DrainInputs, DrainLimit, MEASURED_MS};
 use forebay_law::drain::{aim_pages, floor_pages, least_promise_ms};
@@ -120,7 +120,7 @@ impl Engine {
             floor_pages: floor_pages(write_pages),
             most_pages: thresh * most_percent / 100,
             dirty_pages: backing.dirty_pages(),
-            written_pages: backing.written.load(Ordering::Relaxed),
+            written_pages: backing.taken_pages(),
             now_ms: now.as_millis(),
         }
     }

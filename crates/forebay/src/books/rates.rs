@@ -7,7 +7,8 @@
 //!
 //! A sample is full if the store had enough to do during it. Only a full sample shows the rate that
 //! the store can keep up. The others show what it has room for, and raise the estimate step by
-//! step.
+//! step. A sample is not full either if the store refused more than an eighth of its pages, and one
+//! in which it took none is left out (docs/decisions/0085).
 
 use crate::engine::Engine;
 use crate::event::Event;
@@ -79,11 +80,21 @@ impl Engine {
         }
         let dirtied = backing.dirtied.load(Ordering::Relaxed) - rates.dirtied_stamp;
         let busy = backing.activity.times(now).busy;
+        let written = backing.written.load(Ordering::Relaxed) - rates.written_stamp;
+        // A write that ends between the two is counted by one of them.
+        let refused_pages = self.refused_since(backing, &rates).min(written);
         let sample = Sample {
-            written_pages: backing.written.load(Ordering::Relaxed) - rates.written_stamp,
+            written_pages: written - refused_pages,
+            refused_pages,
             elapsed_ms,
             busy_us: busy.saturating_sub(rates.busy_stamp).as_micros(),
         };
+        if sample.written_pages == 0 && refused_pages > 0 {
+            // It is asked again and again, and each answer may come at once: this says as little as
+            // a time without requests.
+            stamp(backing, &mut rates, now);
+            return;
+        }
         if sample.written_pages == 0 && rates.samples < EARLY_SAMPLES {
             if sample.busy_us == 0 {
                 // The store was asked for nothing: counting this would waste one of the first
@@ -126,6 +137,16 @@ impl Engine {
         rates.samples += 1;
         stamp(backing, &mut rates, now);
     }
+
+    /// Pages that the store refused since the last sample. For an estimate that is learned they
+    /// count as written.
+    fn refused_since(&self, backing: &Backing, rates: &Rates) -> u64 {
+        if self.settings.policy.learns_rates() {
+            return 0;
+        }
+        let refused = backing.refused.load(Ordering::Relaxed);
+        refused.saturating_sub(rates.refused_stamp)
+    }
 }
 
 /// The estimate after `sample`, as `policy` wants it.
@@ -156,7 +177,7 @@ fn interval_ms(rates: &Rates) -> u64 {
 /// The estimate after `sample`, and the number of full samples in it.
 fn advanced(rates: &Rates, sample: Sample) -> (Bandwidth, u64) {
     let (known, full) = (rates.bandwidth.write_pages_per_s, rates.full_samples);
-    if sample.ran_dry() {
+    if sample.is_partial() {
         if rates.samples >= EARLY_SAMPLES {
             return (rates.bandwidth.sampled(sample), full);
         }
@@ -188,6 +209,7 @@ fn stamp(backing: &Backing, rates: &mut Rates, now: Instant) {
     rates.updated_ms = now.as_millis();
     rates.busy_stamp = backing.activity.times(now).busy;
     rates.written_stamp = backing.written.load(Ordering::Relaxed);
+    rates.refused_stamp = backing.refused.load(Ordering::Relaxed);
     rates.dirtied_stamp = backing.dirtied.load(Ordering::Relaxed);
 }
 

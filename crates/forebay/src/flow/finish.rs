@@ -98,7 +98,7 @@ impl Engine {
             }
             Err(error) => self.pages_failed(object, &backing, (&io, since), error),
         }
-        backing.written.fetch_add(pages, Ordering::Relaxed);
+        backing.count_written(pages, is_taken);
         if is_taken {
             // A store that refuses is tried again and again, and answers at once: it would have
             // most of the limit on dirty pages, and the others next to nothing.

@@ -148,7 +148,7 @@ impl Engine {
 
     fn page_out_counted(&self, backing: &Backing, io: FinishedIo) {
         let pages = io.pages.len() as u64;
-        backing.written.fetch_add(pages, Ordering::Relaxed);
+        backing.count_written(pages, io.result.is_ok());
         self.count(Counter::NrWritten, pages);
         self.count(Counter::Pgpgout, pages);
         self.memory.note_written(&io.pages);

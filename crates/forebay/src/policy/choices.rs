@@ -110,10 +110,10 @@ choices! {
         /// it has enough to do or not (Linux).
         Learned => "learned",
         /// The first samples count for more, and time without work does not.
-        #[default]
         Early => "early",
         /// The same, and once the rate is known: if the last 2.4 s agree with each other and not
         /// with it, they are believed.
+        #[default]
         Leaping => "leaping",
     }
 

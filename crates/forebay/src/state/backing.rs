@@ -47,6 +47,7 @@ pub(crate) struct Rates {
     pub(crate) rate: DirtyRate,
     pub(crate) completions: StoreCompletions,
     pub(crate) written_stamp: u64,
+    pub(crate) refused_stamp: u64,
     pub(crate) dirtied_stamp: u64,
     pub(crate) updated_ms: u64,
     /// For how long the store had been busy by then.
@@ -177,7 +178,10 @@ pub(crate) struct Backing {
     /// It has made a write durable by itself that was to be.
     pub(crate) makes_durable: AtomicBool,
     pub(crate) dirtied: AtomicU64,
+    /// Pages whose writes ended.
     pub(crate) written: AtomicU64,
+    /// Those of them that the store refused.
+    pub(crate) refused: AtomicU64,
     /// Pages whose last write failed: dirty, and kept.
     pub(crate) failed_pages: AtomicU64,
     /// Why the last failed write failed.
@@ -246,6 +250,7 @@ impl Rates {
             },
             completions: StoreCompletions::default(),
             written_stamp: 0,
+            refused_stamp: 0,
             dirtied_stamp: 0,
             updated_ms: now_ms,
             busy_stamp: Span::ZERO,
@@ -280,6 +285,7 @@ impl Backing {
             makes_durable: AtomicBool::new(false),
             dirtied: AtomicU64::new(0),
             written: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
             failed_pages: AtomicU64::new(0),
             last_failure: Mutex::new(Failure::NoAnswer),
             refusing_since_ms: AtomicU64::new(0),
@@ -332,6 +338,20 @@ impl Backing {
     /// Whether the store last said that it is congested.
     pub(crate) fn is_congested(&self) -> bool {
         self.congested.load(Ordering::Relaxed)
+    }
+
+    /// A write of `pages` pages has ended; the store took them or not.
+    pub(crate) fn count_written(&self, pages: u64, is_taken: bool) {
+        if !is_taken {
+            self.refused.fetch_add(pages, Ordering::Relaxed);
+        }
+        self.written.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// Pages that the store took so far.
+    pub(crate) fn taken_pages(&self) -> u64 {
+        let written = self.written.load(Ordering::Relaxed);
+        written.saturating_sub(self.refused.load(Ordering::Relaxed))
     }
 
     /// Notes that a write failed, and why.

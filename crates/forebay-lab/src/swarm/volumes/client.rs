@@ -1,0 +1,92 @@
+//! A client of a process: it writes, reads and syncs its own pages of the volume.
+
+use super::desk::stamp_of;
+use super::history::History;
+use forebay::File;
+use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use forebay_base::sync::{Arc, Mutex, lock};
+use forebay_base::{Prng, Span};
+use forebay_rt::Rt;
+use forebay_volume::PAGE_BYTES;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+const LONGEST_CALL_PAGES: u64 = 24;
+
+/// What the clients of a process share.
+pub(super) struct Shared {
+    rt: Rt,
+    history: Arc<Mutex<History>>,
+    next_stamp: AtomicU64,
+    pub(super) stop: AtomicBool,
+    /// A byte that nobody wrote.
+    pub(super) wrong: Mutex<Option<String>>,
+}
+
+impl Shared {
+    pub(super) fn new(rt: Rt, history: Arc<Mutex<History>>, process: u64) -> Shared {
+        Shared {
+            rt,
+            history,
+            next_stamp: AtomicU64::new(((process + 1) << 32) + 1),
+            stop: AtomicBool::new(false),
+            wrong: Mutex::new(None),
+        }
+    }
+}
+
+/// Works on `pages` until it has to stop.
+pub(super) async fn work(shared: Arc<Shared>, file: File, pages: Range<u64>, mut chance: Prng) {
+    // What it wrote last, where it is sure.
+    let mut known = BTreeMap::new();
+    while !shared.stop.load(Ordering::Relaxed) {
+        match chance.below(10) {
+            0 | 1 => {
+                let own = |page: u64| pages.contains(&page);
+                let begun = lock(&shared.history).sync_begins(own);
+                if file.sync().await.is_ok() {
+                    lock(&shared.history).sync_returned(begun);
+                }
+            }
+            2 | 3 => {
+                let page = pages.start + chance.below(pages.end - pages.start);
+                read(&shared, &file, page, &known).await;
+            }
+            _ => {
+                let length = 1 + chance.below(LONGEST_CALL_PAGES);
+                let first = pages.start + chance.below(pages.end - pages.start);
+                let written = first..(first + length).min(pages.end);
+                write(&shared, &file, written, &mut known).await;
+            }
+        }
+        let rest = Span::from_micros(chance.below(20_000));
+        shared.rt.sleep(rest).await;
+    }
+}
+
+async fn write(shared: &Shared, file: &File, pages: Range<u64>, known: &mut BTreeMap<u64, u64>) {
+    let mut bytes = vec![0; ((pages.end - pages.start) * PAGE_BYTES) as usize];
+    for (page, bytes) in pages.clone().zip(bytes.chunks_mut(PAGE_BYTES as usize)) {
+        let stamp = shared.next_stamp.fetch_add(1, Ordering::Relaxed);
+        bytes[..8].copy_from_slice(&stamp.to_le_bytes());
+        lock(&shared.history).writes(page, stamp);
+        known.insert(page, stamp);
+    }
+    let written = file.write_at(&bytes, pages.start * PAGE_BYTES).await;
+    if written.is_err() {
+        // A part of it may be there.
+        known.retain(|page, _| !pages.contains(page));
+    }
+}
+
+async fn read(shared: &Shared, file: &File, page: u64, known: &BTreeMap<u64, u64>) {
+    let mut bytes = vec![0; PAGE_BYTES as usize];
+    let result = file.read_at(&mut bytes, page * PAGE_BYTES).await;
+    let found = stamp_of(&bytes);
+    if let (Ok(_), Some(&stamp)) = (result, known.get(&page))
+        && found != stamp
+    {
+        let what = format!("page {page} reads as {found:#x}, and {stamp:#x} was written last");
+        lock(&shared.wrong).get_or_insert(what);
+    }
+}
