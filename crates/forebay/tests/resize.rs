@@ -5,7 +5,9 @@ mod support;
 use forebay::{AccessError, File, Settings};
 use forebay_base::Span;
 use forebay_rt::{Rt, Task};
-use forebay_store::{DelayStore, Delays, Failure, Fault, FaultAction, FaultWhen, IoKind, ObjectId};
+use forebay_store::{
+    DelayStore, Delays, Failure, Fault, FaultAction, FaultWhen, IoKind, ObjectId, Rate,
+};
 use std::sync::Arc;
 use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
 
@@ -634,6 +636,27 @@ fn a_store_knows_how_long_an_object_is_whose_end_was_discarded() {
         assert!(file.is_written());
         assert_eq!(bench.memory.length_bytes(FILE), at(20));
         assert!(is_zero(&file, at(10), 10 * PAGE).await);
+        bench.assert_consistent();
+    });
+}
+
+/// The pages past the discarded ones are dirty since after the sync began, so it does not write
+/// them.
+#[test]
+fn a_sync_makes_the_length_durable_that_it_found_though_its_last_pages_are_discarded() {
+    simulate(13, |rt| async move {
+        let rate = Rate::bytes(2_000 * PAGE as u64);
+        let bench = Bench::rated(rt.clone(), 1024, rate);
+        let file = bench.open(0);
+        write_pages(&file, 0..6_000).await.expect("memory takes it");
+        let sync = spawn_sync(&bench, &file);
+        rt.sleep(Span::from_millis(1)).await;
+        write_pages(&file, 6_100..6_101)
+            .await
+            .expect("memory takes it");
+        assert_eq!(file.discard(at(5_990)..at(6_050)).await, Ok(()));
+        sync.join().await;
+        assert!(bench.memory.length_bytes(FILE) >= at(6_000));
         bench.assert_consistent();
     });
 }

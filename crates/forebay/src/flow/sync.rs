@@ -139,6 +139,7 @@ impl Engine {
         // The number is read before the pages are tagged. If a commit makes pages dirty again, they
         // are tagged, or the number changes.
         let forgotten = object.commits.forgotten();
+        let length_bytes = object.length_bytes();
         let mark = {
             // In one step: a write that fails also reports it and makes its pages dirty again in
             // one step, so the write is either tagged here or reported below.
@@ -152,7 +153,11 @@ impl Engine {
             // time: the length is reported separately, before the commit.
             object.length_unsynced.store(true, Ordering::Release);
         }
-        self.sync_tagged(call, object, (&pages, written), forgotten)
+        let writes_ended = || {
+            note_length_left(object, length_bytes);
+            written();
+        };
+        self.sync_tagged(call, object, (&pages, writes_ended), forgotten)
             .await?;
         self.try_halves(call, object, &pages, mark).await?;
         match object.errors.check_and_advance(&mut lock(cursor), mark) {
@@ -400,6 +405,17 @@ impl Engine {
             is_holdable(word) && word & flag::WRITEBACK == 0
         })
         .await
+    }
+}
+
+/// Pages that made the object `length_bytes` long may have been discarded before they were written,
+/// and those past them may be dirty since after the sync began. Then the length is reported
+/// separately. Pages that the store refused are still there.
+fn note_length_left(object: &ObjectState, length_bytes: u64) {
+    let length_bytes = length_bytes.min(object.length_bytes());
+    let has_failed = object.failed_pages.load(Ordering::Relaxed) > 0;
+    if !has_failed && !object.is_known_to_reach(length_bytes) {
+        object.length_unsynced.store(true, Ordering::Release);
     }
 }
 
