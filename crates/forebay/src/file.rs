@@ -400,14 +400,12 @@ impl File {
     /// [`SyncError::Store`] if a write or the commit has failed since this handle last asked. What
     /// could not be written is kept and tried again. `NotAnswering` if the store is silent.
     pub async fn sync(&self) -> Result<(), SyncError> {
-        let Handle {
-            engine,
-            object,
-            cursor,
-            ..
-        } = &*self.handle;
-        let call = engine.call(&self.handle, CallKind::Sync, 0, 0);
-        engine.sync_whole(&call, object, cursor).await
+        let handle = &*self.handle;
+        let call = handle.engine.call(handle, CallKind::Sync, 0, 0);
+        let synced = handle
+            .engine
+            .sync_whole(&call, &handle.object, &handle.cursor);
+        synced.await
     }
 
     /// Returns when what was written to a range of bytes before the call is durable, with the
@@ -431,14 +429,14 @@ impl File {
     /// As [`File::sync`], also for failures of pages outside the range.
     pub async fn sync_range(&self, range: Range<u64>) -> Result<(), SyncError> {
         let pages = page_of(range.start)..pages_for(range.end);
-        let Handle {
-            engine,
-            object,
-            cursor,
-            ..
-        } = &*self.handle;
-        let call = engine.call(&self.handle, CallKind::Sync, byte_of(pages.start), 0);
-        engine.sync_pages(&call, object, pages, cursor).await
+        let handle = &*self.handle;
+        let call = handle
+            .engine
+            .call(handle, CallKind::Sync, byte_of(pages.start), 0);
+        let synced = handle
+            .engine
+            .sync_pages(&call, &handle.object, pages, &handle.cursor);
+        synced.await
     }
 
     /// Makes the object `length_bytes` long; what lies past that is dropped, dirty or not. If the

@@ -2,18 +2,13 @@
 //! commit that began after its writes.
 
 use crate::state::commit_line::{CommitLine, Committed, Joined};
+use crate::state::loom_explorer::explore;
 use forebay_rt::block_on;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 const PREEMPTIONS: usize = 2;
-
-fn explore(body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(PREEMPTIONS);
-    model.check(body);
-}
 
 /// An object with the changes that its store has made, and those that are durable.
 #[derive(Default)]
@@ -63,7 +58,7 @@ impl Object {
 
 #[test]
 fn invariants_g1_g2_and_g3_hold_in_every_order() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let object = Arc::new(Object::default());
         let others = [(), ()].map(|()| {
             let object = object.clone();
@@ -78,7 +73,7 @@ fn invariants_g1_g2_and_g3_hold_in_every_order() {
 
 #[test]
 fn invariant_g3_a_caller_that_gives_up_leaves_nobody_asleep() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let object = Arc::new(Object::default());
         let (gives_up, commits) = (object.clone(), object.clone());
         let gives_up = thread::spawn(move || gives_up.give_up());

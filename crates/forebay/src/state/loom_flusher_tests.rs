@@ -2,6 +2,7 @@
 //! rest that only a time-out would end lasts for ever, and the explorer reports it.
 
 use crate::state::flusher_requests::{AfterRound, FlusherRequests, FlusherWork};
+use crate::state::loom_explorer::explore;
 use forebay_rt::block_on;
 use forebay_rt::wait::WaitQueue;
 use loom::sync::Arc;
@@ -9,12 +10,6 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 const PREEMPTIONS: usize = 3;
-
-fn explore(body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(PREEMPTIONS);
-    model.check(body);
-}
 
 /// One store: what is dirty, what its flusher has written, and the queue of those that wait for it.
 struct Store {
@@ -68,7 +63,7 @@ impl Store {
 
 #[test]
 fn invariant_r1_a_flusher_rests_while_no_writer_waits_for_it() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let store = store();
         let writer = store.clone();
         let writing = thread::spawn(move || {
@@ -82,7 +77,7 @@ fn invariant_r1_a_flusher_rests_while_no_writer_waits_for_it() {
 
 #[test]
 fn invariant_r1_what_reclaim_asks_for_keeps_no_writer_waiting() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let store = store();
         let (writer, reclaimer) = (store.clone(), store.clone());
         let writing = thread::spawn(move || writer.write(1));

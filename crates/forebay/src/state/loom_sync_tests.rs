@@ -1,6 +1,7 @@
 //! Every order of the steps of callers that share syncs: every caller returns, and what it changed
 //! is durable.
 
+use crate::state::loom_explorer::explore;
 use crate::state::sync_line::{Shared, SyncLine};
 use forebay_rt::block_on;
 use loom::sync::Arc;
@@ -8,12 +9,6 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 const PREEMPTIONS: usize = 2;
-
-fn explore(body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(PREEMPTIONS);
-    model.check(body);
-}
 
 #[derive(Default)]
 struct Object {
@@ -55,7 +50,7 @@ impl Object {
 
 #[test]
 fn invariants_sy1_sy2_and_sy3_hold_in_every_order() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let object = Arc::new(Object::default());
         let others = [(), ()].map(|()| {
             let object = object.clone();
@@ -72,7 +67,7 @@ fn invariants_sy1_sy2_and_sy3_hold_in_every_order() {
 /// waiting.
 #[test]
 fn invariant_sy3_a_caller_that_gives_up_leaves_nobody_asleep() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let object = Arc::new(Object::default());
         let gives_up = object.clone();
         let gives_up = thread::spawn(move || gives_up.give_up());

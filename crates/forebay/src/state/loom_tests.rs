@@ -8,6 +8,7 @@ use crate::settings::PageMemory;
 use crate::state::arena::Arena;
 use crate::state::frame::{FrameTable, HOLDS, claimable, flag};
 use crate::state::index::{Index, key};
+use crate::state::loom_explorer::explore;
 use crate::state::object::{CutPlace, ObjectState, Origin};
 use crate::state::objects::ObjectTable;
 use crate::state::pause_turn::{PauseTurn, TurnNumber};
@@ -21,12 +22,6 @@ use loom::thread;
 
 /// One more than is needed for a lost wake-up or a doubled page.
 const PREEMPTIONS: usize = 3;
-
-fn explore(body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(PREEMPTIONS);
-    model.check(body);
-}
 
 /// The bytes of one page, for the explorer.
 struct Bytes {
@@ -108,7 +103,7 @@ impl SmallCache {
 
 #[test]
 fn invariant_f1_and_f2_nobody_reads_a_page_that_is_written() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let cache = cache(1);
         cache.bring_in(0, PAGES[0]);
         let write = |cache: &SmallCache, content| {
@@ -129,7 +124,7 @@ fn invariant_f1_and_f2_nobody_reads_a_page_that_is_written() {
 
 #[test]
 fn invariant_f3_a_hold_has_the_page_that_it_asked_for() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let cache = cache(1);
         cache.bring_in(0, PAGES[0]);
         let (replacer, other) = (cache.clone(), cache.clone());
@@ -150,7 +145,7 @@ fn invariant_f3_a_hold_has_the_page_that_it_asked_for() {
 
 #[test]
 fn invariant_f4_what_is_written_while_it_is_claimed_is_not_lost() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let cache = cache(1);
         cache.bring_in(0, PAGES[0]);
         cache.frames.set(0, flag::DIRTY);
@@ -208,7 +203,7 @@ fn settle(cache: &SmallCache, busy: u64) {
 /// A run of two pages is put in while somebody else puts in the second one.
 #[test]
 fn invariant_x2_a_run_and_a_page_of_it_are_put_in_once() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let cache = cache(3);
         let (first, second) = (PAGES[0], PAGES[3]);
         let other = cache.clone();
@@ -236,7 +231,7 @@ fn invariant_x2_a_run_and_a_page_of_it_are_put_in_once() {
 
 #[test]
 fn invariant_f5_a_waiter_for_a_fill_is_woken() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let cache = cache(1);
         let mut hold = cache.frames.exclude_free(0);
         assert!(
@@ -262,7 +257,7 @@ fn invariant_f5_a_waiter_for_a_fill_is_woken() {
 
 #[test]
 fn invariant_f5_waiters_for_holds_and_for_writeback_are_woken() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let cache = cache(1);
         cache.bring_in(0, PAGES[0]);
         cache.frames.set(0, flag::WRITEBACK);
@@ -277,7 +272,7 @@ fn invariant_f5_waiters_for_holds_and_for_writeback_are_woken() {
 
 #[test]
 fn invariant_x2_one_of_two_inserts_wins_and_the_other_learns_it() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let cache = cache(2);
         let insert = |cache: &SmallCache, frame| {
             let mut hold = cache.frames.exclude_free(frame);
@@ -304,7 +299,7 @@ fn invariant_x2_one_of_two_inserts_wins_and_the_other_learns_it() {
 
 #[test]
 fn invariant_x1_a_page_that_stays_is_found_whatever_moves_beside_it() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let cache = cache(3);
         for (frame, page) in (0..).zip(&PAGES[..2]) {
             assert!(cache.bring_in(frame, *page));
@@ -330,7 +325,7 @@ fn invariant_x1_a_page_that_stays_is_found_whatever_moves_beside_it() {
 
 #[test]
 fn invariant_o1_nobody_puts_pages_in_while_an_object_is_cut() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let origin = Origin::Anonymous {
             slots: Box::default(),
         };
@@ -371,7 +366,7 @@ fn invariant_o1_nobody_puts_pages_in_while_an_object_is_cut() {
 /// caller that waits for its turn or for their end is woken.
 #[test]
 fn invariant_o2_a_write_begins_after_the_cuts_that_were_in_line() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let origin = Origin::Anonymous {
             slots: Box::default(),
         };
@@ -455,7 +450,7 @@ impl Writer {
 
 #[test]
 fn invariant_p1_one_call_of_a_writer_pauses_and_p2_all_others_go_on_after_it() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let writer = writer();
         let (second, third) = (writer.clone(), writer.clone());
         let second = thread::spawn(move || second.pay(Cause::OthersDirty));
@@ -478,7 +473,7 @@ fn invariant_p3_a_call_that_waits_along_has_the_cause_of_the_pause_that_it_found
     // How often it waited along: in some orders there is nothing to wait for.
     let waited = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
     let counted = waited.clone();
-    explore(move || {
+    explore(PREEMPTIONS, move || {
         let writer = writer();
         let (along, counted) = (writer.clone(), counted.clone());
         let along = thread::spawn(move || {
@@ -504,7 +499,7 @@ fn invariant_p3_a_call_that_waits_along_has_the_cause_of_the_pause_that_it_found
 
 #[test]
 fn invariant_p2_a_call_that_is_dropped_takes_no_wake_up_with_it() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let writer = writer();
         let (pauses, given_up) = (writer.clone(), writer.clone());
         let pauses = thread::spawn(move || {
@@ -533,7 +528,7 @@ fn invariant_u2_a_file_that_nobody_has_open_makes_room() {
         backing: 0,
         object: ObjectId(object),
     };
-    explore(move || {
+    explore(PREEMPTIONS, move || {
         let table = Arc::new(ObjectTable::new(1, false));
         let first = table.open(file(1), 0, |_| true).expect("there is room");
         let closer = {

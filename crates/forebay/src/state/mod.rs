@@ -66,6 +66,8 @@ pub(crate) mod zone;
 #[cfg(all(test, loom))]
 mod loom_commit_tests;
 #[cfg(all(test, loom))]
+mod loom_explorer;
+#[cfg(all(test, loom))]
 mod loom_flusher_tests;
 #[cfg(all(test, loom))]
 mod loom_sync_tests;
