@@ -12,6 +12,7 @@
 //! | `promise_ms` | ms | 1 and up | an operator |
 //! | `average_pages_per_s` | pages/s | 0 and up | the bandwidth law |
 //! | `busy_ms` | ms | 0 and up, never back | the time in which the store was at work |
+//! | `has_leapt` | | | the [steady law](crate::steady), in the last 3 s |
 //! | `floor_pages` | pages | 1 and up | the requests that keep the store busy ([`floor_pages`]) |
 //! | `most_pages` | pages | 0 and up | the limits and share laws |
 //! | `dirty_pages`, `written_pages` | pages | 0 and up | the counters of the store |
@@ -26,26 +27,29 @@
 //!          at least the floor, at most most
 //! limit := aim                                     if that is more
 //!          max(aim, limit - limit / 32)            otherwise, once in 200 ms
+//!          max(aim, limit - limit / 24)            instead, if the rate has leapt
 //!
-//! look   : every 30 s, limit * 5/4 for twice the promise, 2 s to 10 s; r0 is the rate in as long a
-//!          time before as the half of it, r1 the rate in the second half
-//! cost   = 5 * (r1 - r0) / r1                      of a look that filled the place it was given
+//! look   : every 30 s, limit + raise for twice the promise, 2 s to 10 s; r0 is the rate in as long
+//!          a time before as the half of it, r1 the rate in the second half
+//! raise  = min(limit / 4, limit * limit / dirty - limit)     no look if it is below limit / 16
+//! cost   = (limit + raise) / raise * (r1 - r0) / r1          of a look that filled its place
 //! ```
 //!
 //! # Conditions
 //!
 //! 1. The limit is at least the floor and at most `most_pages`, which wins.
 //! 2. The aim never falls as the rate or the promise grows.
-//! 3. The limit rises at once, and falls by no more than 1/32 for each 200 ms that passed. However
-//!    its steps fall, it falls as far.
+//! 3. The limit rises at once, and falls by no more than 1/32 for each 200 ms that passed, and by no
+//!    more than 1/24 if the rate has leapt. However its steps fall, it falls as far.
 //! 4. Until the store has been at work for 1.6 s, the limit is at most four floors.
 //! 5. If the rate of a store grows with the limit, but ever more slowly (r(L) concave), limits from
 //!    above and from below meet at the highest L with L = r(L) * promise, and at the floor if
 //!    there is none. Nothing falls below it.
 //! 6. Of a store whose rate is R * L / (L + K) the cost is found to within 5 points, and twice the
 //!    promise would cost half as much.
-//! 7. A look never lets more be dirty than 5/4 of the limit, and none begins while the store is not
-//!    held by the limit.
+//! 7. A look never lets more be dirty than 5/4 of the limit, nor more than the limit if the level
+//!    grows as its place does. None begins while the store is not held by the limit. It ends when the aim is an eighth below the limit: the store has become
+//!    slower, and a look would only keep the limit up.
 //!
 //! # Picture
 //!
@@ -91,8 +95,9 @@
 //! A floor above the aim breaks the promise: a store that writes nothing keeps none. An average
 //! of 0 gives the floor. A store that was idle is not measured, keeps its average and with it the
 //! limit. A promise that was turned on while much is dirty starts from what is dirty and falls
-//! from there: writers are slowed and not stopped. A look goes up by a quarter only: the level of
-//! dirty pages is held at three quarters of the limit, so that it stays within the promise. A
+//! from there: writers are slowed and not stopped. A look goes up by a quarter at most: the level of
+//! dirty pages is held at three quarters of the limit as a rule, and where it is higher the look is
+//! lower, so that it stays within the promise. A
 //! step that comes late falls by what the missed ones would have, for 3.2 s at most.
 //!
 //! # Lineage
@@ -107,8 +112,11 @@ use crate::limits::LIMIT_INTERVAL_MS;
 pub const MEASURED_MS: u64 = 1_600;
 /// What may be dirty before, in floors.
 const COLD_FLOORS: u64 = 4;
-/// The part of the limit by which it falls in one step, as a shift.
-const FALL_BITS: u32 = 5;
+/// The limit falls by one part in so many in a step.
+const FALL_PART: u64 = 32;
+/// The same towards a rate that was leapt to. It is no pause of the store, so a caller may be slowed
+/// more, and half a rate keeps the promise again after 5 s (docs/decisions/0102).
+const LEAPT_FALL_PART: u64 = 24;
 /// A step that comes late falls by so many steps at most.
 const LATE_STEPS: u64 = 16;
 /// Writes of the greatest length that keep a store busy: two under way and two that gather.
@@ -120,8 +128,12 @@ const MOST_FLOOR_PAGES: u64 = 2_048;
 pub const LOOK_EVERY_MS: u64 = 30_000;
 const LEAST_LOOK_MS: u64 = 2_000;
 const MOST_LOOK_MS: u64 = 10_000;
-/// A look raises the limit by one part in so many.
+/// A look raises the limit by one part in so many at most.
 const LOOK_PART: u64 = 4;
+/// A look that would raise it by less than one part in so many says nothing.
+const LEAST_LOOK_PART: u64 = 16;
+/// A look ends when the aim is one part in so many below the limit.
+const SLOWER_PART: u64 = 8;
 /// From this cost on it is worth a word.
 pub const WORTH_SAYING_PERCENT: u64 = 20;
 /// So many looks have to agree on that, for one may have met a pause of the device.
@@ -137,6 +149,8 @@ pub struct DrainInputs {
     pub average_pages_per_s: u64,
     /// For how long it has been at work, milliseconds.
     pub busy_ms: u64,
+    /// Whether it has just been found to have another rate than before, which it keeps.
+    pub has_leapt: bool,
     /// What keeps it busy, pages.
     pub floor_pages: u64,
     /// What the other limits allow, pages.
@@ -164,12 +178,14 @@ enum Look {
     /// The limit is higher, and the writers fill the place.
     Filling {
         from_ms: u64,
+        raise_pages: u64,
         before: u64,
     },
     /// The rate is measured there.
     Above {
         from_ms: u64,
         from_pages: u64,
+        raise_pages: u64,
         before: u64,
     },
 }
@@ -250,8 +266,13 @@ impl DrainLimit {
         }
         let aim = aim_pages(inputs);
         let mut limit = self.limit_pages.min(inputs.most_pages);
+        let part = if inputs.has_leapt {
+            LEAPT_FALL_PART
+        } else {
+            FALL_PART
+        };
         for _ in 0..(passed_ms / LIMIT_INTERVAL_MS).min(LATE_STEPS) {
-            limit = limit.saturating_sub((limit >> FALL_BITS).max(1)).max(aim);
+            limit = limit.saturating_sub((limit / part).max(1)).max(aim);
         }
         let next = DrainLimit {
             limit_pages: limit,
@@ -272,7 +293,9 @@ impl DrainLimit {
     pub fn allowed_pages(&self, most_pages: u64) -> u64 {
         let limit = self.limit_pages;
         let allowed = match self.look {
-            Look::Filling { .. } | Look::Above { .. } => limit + limit / LOOK_PART,
+            Look::Filling { raise_pages, .. } | Look::Above { raise_pages, .. } => {
+                limit + raise_pages.min(limit / LOOK_PART)
+            }
             Look::None | Look::Since(_) | Look::Before { .. } => limit,
         };
         allowed.min(most_pages)
@@ -292,8 +315,11 @@ impl DrainLimit {
             let passed_ms = now_ms.saturating_sub(from_ms).max(1);
             scaled(pages.saturating_sub(from_pages), MS_PER_S, passed_ms)
         };
+        let is_slower = self.is_far_above(aim_pages(inputs));
         let look = match self.look {
             Look::None => Look::Since(now_ms),
+            Look::Since(from_ms) if is_slower => Look::Since(from_ms),
+            _ if is_slower => Look::Since(now_ms),
             Look::Since(from_ms) if is_over(from_ms, LOOK_EVERY_MS) && self.holds(inputs) => {
                 Look::Before {
                     from_ms: now_ms,
@@ -304,29 +330,59 @@ impl DrainLimit {
             Look::Before {
                 from_ms,
                 from_pages,
-            } if is_over(from_ms, half_ms) => Look::Filling {
-                from_ms: now_ms,
-                before: rate(from_ms, from_pages),
+            } if is_over(from_ms, half_ms) => match self.raise_pages(inputs.dirty_pages) {
+                Some(raise_pages) => Look::Filling {
+                    from_ms: now_ms,
+                    raise_pages,
+                    before: rate(from_ms, from_pages),
+                },
+                None => Look::Since(now_ms),
             },
-            Look::Filling { from_ms, before } if is_over(from_ms, half_ms) => Look::Above {
+            Look::Filling {
+                from_ms,
+                raise_pages,
+                before,
+            } if is_over(from_ms, half_ms) => Look::Above {
                 from_ms: now_ms,
                 from_pages: pages,
+                raise_pages,
                 before,
             },
             Look::Above {
                 from_ms,
                 from_pages,
+                raise_pages,
                 before,
             } if is_over(from_ms, half_ms) => {
-                return self.learned(inputs, before, rate(from_ms, from_pages));
+                let above = rate(from_ms, from_pages);
+                return self.learned(inputs, raise_pages, before, above);
             }
             going_on => going_on,
         };
         DrainLimit { look, ..self }
     }
 
+    /// How much a look may raise the limit while `dirty_pages` are dirty.
+    fn raise_pages(&self, dirty_pages: u64) -> Option<u64> {
+        let limit = self.limit_pages;
+        let room = scaled(limit, limit, dirty_pages.max(1)).saturating_sub(limit);
+        let raise = room.min(limit / LOOK_PART);
+        (raise >= (limit / LEAST_LOOK_PART).max(1)).then_some(raise)
+    }
+
+    /// Whether the limit is still on its way to where a slower store has it.
+    fn is_far_above(&self, aim: u64) -> bool {
+        aim < self.limit_pages - self.limit_pages / SLOWER_PART
+    }
+
     /// After a look that saw the rates `before` and `above`.
-    fn learned(self, inputs: &DrainInputs, before: u64, above: u64) -> DrainLimit {
+    fn learned(
+        self,
+        inputs: &DrainInputs,
+        raise_pages: u64,
+        before: u64,
+        above: u64,
+    ) -> DrainLimit {
         let over = DrainLimit {
             look: Look::Since(inputs.now_ms),
             ..self
@@ -336,7 +392,8 @@ impl DrainLimit {
             return over;
         }
         let gain = above.saturating_sub(before);
-        let cost_percent = scaled(gain, 100 * (LOOK_PART + 1), above).min(MOST_PERCENT);
+        let of_raise = scaled(gain, 100 * (self.limit_pages + raise_pages), above);
+        let cost_percent = (of_raise / raise_pages.max(1)).min(MOST_PERCENT);
         let costly_looks = if cost_percent >= WORTH_SAYING_PERCENT {
             self.costly_looks.saturating_add(1)
         } else {

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn any_inputs() -> impl Strategy<Value = DrainInputs> {
-    let counts = (0..1_u64 << 30, 0..1_u64 << 30, 0..4_000_u64);
+    let counts = (0..1_u64 << 30, 0..1_u64 << 30, 0..4_000_u64, any::<bool>());
     (
         1..1_000_000_u64,
         0..1_u64 << 24,
@@ -11,11 +11,18 @@ fn any_inputs() -> impl Strategy<Value = DrainInputs> {
         counts,
     )
         .prop_map(
-            |(promise_ms, average, floor_pages, most_pages, (dirty, written, busy_ms))| {
+            |(
+                promise_ms,
+                average,
+                floor_pages,
+                most_pages,
+                (dirty, written, busy_ms, has_leapt),
+            )| {
                 DrainInputs {
                     promise_ms,
                     average_pages_per_s: average,
                     busy_ms,
+                    has_leapt,
                     floor_pages,
                     most_pages,
                     dirty_pages: dirty,
@@ -142,9 +149,10 @@ proptest! {
         if aim >= start && passed_ms >= LIMIT_INTERVAL_MS {
             prop_assert_eq!(after, aim);
         } else {
+            let part = if inputs.has_leapt { 24 } else { 32 };
             let mut least = start;
             for _ in 0..passed_ms / LIMIT_INTERVAL_MS {
-                least -= least / 32;
+                least -= least / part;
             }
             prop_assert!(after >= least && after <= start);
             prop_assert!(after >= aim.min(start));
@@ -310,12 +318,62 @@ fn condition_7_nobody_looks_for_writers_that_are_not_held() {
 }
 
 #[test]
+fn condition_7_a_look_leaves_the_level_within_the_limit() {
+    let limit = DrainLimit::of(10_000);
+    let rows = [
+        (0, Some(2_500)),
+        (8_000, Some(2_500)),
+        (9_000, Some(1_111)),
+        (9_411, Some(625)),
+        (9_412, None),
+        (11_000, None),
+    ];
+    for (dirty, raise) in rows {
+        assert_eq!(limit.raise_pages(dirty), raise, "{dirty}");
+    }
+    assert_eq!(DrainLimit::of(1).raise_pages(1), None);
+}
+
+/// The limit of a store that becomes half as fast in the middle of a look.
+#[test]
+fn condition_7_a_look_ends_when_the_store_becomes_slower() {
+    let inputs = DrainInputs {
+        promise_ms: 1_000,
+        average_pages_per_s: 10_000,
+        busy_ms: 9_999,
+        floor_pages: 256,
+        most_pages: 100_000,
+        dirty_pages: 12_500,
+        written_pages: 0,
+        now_ms: 400,
+        ..DrainInputs::default()
+    };
+    let before = DrainLimit {
+        limit_pages: 10_000,
+        look: Look::Filling {
+            from_ms: 200,
+            raise_pages: 2_500,
+            before: 10_000,
+        },
+        ..DrainLimit::default()
+    };
+    for (average_pages_per_s, allowed) in [(10_000, 12_500), (8_900, 11_732), (8_000, 9_386)] {
+        let after = before.advanced(&DrainInputs {
+            average_pages_per_s,
+            ..inputs
+        });
+        assert_eq!(after.allowed_pages(100_000), allowed, "{after:?}");
+    }
+}
+
+#[test]
 fn a_look_whose_place_nobody_fills_says_nothing() {
     let mut limit = DrainLimit {
         limit_pages: 10_000,
         look: Look::Above {
             from_ms: 0,
             from_pages: 0,
+            raise_pages: 2_500,
             before: 5_000,
         },
         ..DrainLimit::default()
@@ -324,6 +382,7 @@ fn a_look_whose_place_nobody_fills_says_nothing() {
         promise_ms: 1_000,
         average_pages_per_s: 10_000,
         busy_ms: 9_999,
+        has_leapt: false,
         floor_pages: 256,
         most_pages: 100_000,
         dirty_pages: 7_499,
@@ -386,7 +445,12 @@ fn stage_after(look: Look, inputs: DrainInputs, now_ms: u64) -> Look {
         look,
         ..DrainLimit::default()
     };
-    let inputs = DrainInputs { now_ms, ..inputs };
+    let inputs = DrainInputs {
+        average_pages_per_s: 10_000_000,
+        busy_ms: MEASURED_MS,
+        now_ms,
+        ..inputs
+    };
     limit.looked(&inputs).look
 }
 
@@ -398,7 +462,7 @@ fn each_stage_of_a_look_lasts_as_long_as_the_promise_within_bounds() {
         (middle, middle),
         (1 << 40, MOST_LOOK_MS / 2),
     ];
-    let (from_ms, from_pages, before) = (1_000, 0, 5_000);
+    let (from_ms, from_pages, raise_pages, before) = (1_000, 0, 1_111, 5_000);
     for (promise_ms, length_ms) in lengths {
         let inputs = DrainInputs {
             promise_ms,
@@ -411,10 +475,15 @@ fn each_stage_of_a_look_lasts_as_long_as_the_promise_within_bounds() {
             from_ms,
             from_pages,
         };
-        let fills = Look::Filling { from_ms, before };
+        let fills = Look::Filling {
+            from_ms,
+            raise_pages,
+            before,
+        };
         let looks = Look::Above {
             from_ms,
             from_pages,
+            raise_pages,
             before,
         };
         for look in [measures, fills, looks] {

@@ -13,6 +13,7 @@
 //! | `known` | [`Bandwidth`] | | what the bandwidth law makes of that sample |
 //! | [`Steady`] | | | the last samples |
 //! | [`Bandwidth`] | pages/s | | output: `known`, or the mean of the run as both its estimates |
+//! | [`Steady::has_leapt`] | | | output: whether the last leap is fresh |
 //!
 //! # Formula
 //!
@@ -20,6 +21,7 @@
 //! run  : the last 12 samples of 200 ms or more, if all of them are full and have pages
 //! leap : if each sample of the run is within 1/5 of their mean, and the mean is 3/10 or more away
 //!        from the average: write = average = mean
+//! fresh: for the 15 samples of 200 ms or more after a leap, while the run lasts
 //! ```
 //!
 //! A sample is *full* if it is not [partial](Sample::is_partial). Shorter ones, of which
@@ -35,6 +37,7 @@
 //! 5. A store of which every other sample is less than half of the one before is never leapt for.
 //! 6. A sample that is not full, and one without a page, ends the run: a store that has too little
 //!    to do, or stands still, says nothing about its rate.
+//! 7. A leap is fresh for 3 s, and for no longer than its run.
 //!
 //! # Picture
 //!
@@ -89,6 +92,8 @@ const RUN: usize = 12;
 const LIKE_PERCENT: u64 = 20;
 /// A mean is another rate if it is so far from the average.
 const OTHER_PERCENT: u64 = 30;
+/// Samples for which a leap is fresh.
+const FRESH: usize = 15;
 /// How long a change is unknown at most, if the store keeps its new rate, milliseconds: the sample
 /// in which it comes, and a run.
 pub const KNOWN_MS: u64 = (RUN as u64 + 1) * BANDWIDTH_INTERVAL_MS;
@@ -103,6 +108,8 @@ pub struct Steady {
     /// How many of them there are, and where the next one goes.
     known: usize,
     next: usize,
+    /// For so many more samples the last leap is fresh.
+    fresh: usize,
 }
 
 impl Steady {
@@ -116,19 +123,28 @@ impl Steady {
         if sample.elapsed_ms < BANDWIDTH_INTERVAL_MS {
             return (self, known);
         }
-        let run = self.with(sample.pages_per_s());
-        let leapt = run.agreed().filter(|&mean| is_other(mean, known));
-        let leapt = leapt.map(|mean| Bandwidth {
+        let mut run = self.with(sample.pages_per_s());
+        let Some(mean) = run.agreed().filter(|&mean| is_other(mean, known)) else {
+            return (run, known);
+        };
+        run.fresh = FRESH;
+        let leapt = Bandwidth {
             write_pages_per_s: mean,
             average_pages_per_s: mean.max(1),
-        });
-        (run, leapt.unwrap_or(known))
+        };
+        (run, leapt)
+    }
+
+    /// Whether the store was leapt for in the last 3 s.
+    pub fn has_leapt(&self) -> bool {
+        self.fresh > 0
     }
 
     fn with(mut self, rate: u64) -> Steady {
         self.rates[self.next] = u32::try_from(rate).unwrap_or(u32::MAX);
         self.next = (self.next + 1) % RUN;
         self.known = (self.known + 1).min(RUN);
+        self.fresh = self.fresh.saturating_sub(1);
         self
     }
 

@@ -49,6 +49,28 @@ fn vectors_half_and_twice_a_rate_are_known_with_the_twelfth_sample() {
 }
 
 #[test]
+fn condition_7_a_leap_is_fresh_for_three_seconds() {
+    let mut run = Steady::default();
+    let mut known = of(25_600);
+    let mut fresh = vec![];
+    for _ in 0..40 {
+        (run, known) = run.advanced(known.sampled(sample(2_560)), sample(2_560));
+        fresh.push(run.has_leapt());
+    }
+    let is_after_leap = |at| (11..11 + FRESH).contains(&at);
+    assert!(
+        (0..40).all(|at| fresh[at] == is_after_leap(at)),
+        "{fresh:?}"
+    );
+    // The end of a run is the end of what is known by it.
+    let leapt = (0..12).fold(Steady::default(), |run, _| {
+        run.advanced(of(25_600), sample(2_560)).0
+    });
+    assert!(leapt.has_leapt());
+    assert!(!leapt.advanced(of(12_800), sample(0)).0.has_leapt());
+}
+
+#[test]
 fn short_samples_are_not_counted() {
     // A dozen of them are a quarter of a second.
     let short = Sample {

@@ -27,7 +27,11 @@ struct Promised {
 
 impl Promised {
     fn new(rt: Rt, pages_per_s: u64, drain: Option<Span>) -> Promised {
-        let bench = Bench::plain(rt.clone(), 256);
+        Promised::with_memory(256, rt, pages_per_s, drain)
+    }
+
+    fn with_memory(mib: u64, rt: Rt, pages_per_s: u64, drain: Option<Span>) -> Promised {
+        let bench = Bench::plain(rt.clone(), mib);
         let rate = Rate::bytes(pages_per_s * PAGE as u64);
         let medium = Arc::new(RateStore::new(rt, Arc::new(Void), rate));
         let settings = BackingSettings {
@@ -180,6 +184,25 @@ fn a_store_that_becomes_slower_keeps_its_promise_again() {
         assert!((4_800..=8_800).contains(&most), "{most}");
         promised.end(running).await;
     });
+}
+
+/// A look at a quarter more began at the moment of the change and kept the limit up: 1.45 x.
+#[test]
+fn half_a_rate_keeps_the_promise_again_after_five_seconds() {
+    for (drain_s, writers) in [(1, 4), (2, 1), (2, 64)] {
+        simulate(7, async |rt| {
+            let drain = Some(Span::from_secs(drain_s));
+            let promised = Promised::with_memory(512, rt.clone(), 14_648, drain);
+            let running = promised.start(writers);
+            rt.sleep(Span::from_secs(30)).await;
+            promised.medium.set_rate(Rate::bytes(7_324 * PAGE as u64));
+            rt.sleep(Span::from_secs(5)).await;
+            let most = promised.most_dirty(Span::from_secs(10)).await;
+            let allowed = 7_324 * drain_s;
+            assert!(most * 10 <= allowed * 11, "{most} of {allowed}");
+            promised.end(running).await;
+        });
+    }
 }
 
 #[test]

@@ -113,9 +113,11 @@ impl Engine {
         let write_pages = longest.min(u64::from(backing.geometry.max_io_pages));
         let thresh = self.dirty_limits().thresh;
         let most_percent = backing.knobs.max_ratio_percent();
+        let rates = *lock(&backing.rates);
         DrainInputs {
             promise_ms: promise.as_millis(),
-            average_pages_per_s: lock(&backing.rates).bandwidth.average_pages_per_s,
+            average_pages_per_s: rates.bandwidth.average_pages_per_s,
+            has_leapt: rates.steady.has_leapt(),
             busy_ms: backing.activity.times(now).busy.as_millis(),
             floor_pages: floor_pages(write_pages),
             most_pages: thresh * most_percent / 100,
