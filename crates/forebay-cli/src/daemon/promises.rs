@@ -3,15 +3,11 @@
 use crate::control::time::{parse_time, show_time};
 use crate::daemon::say::say;
 use clap::Args;
+use forebay::Statistics;
 use forebay::settings::BackingSettings;
 use forebay::statistics::DrainStatistics;
-use forebay::{Cache, Statistics};
 use forebay_base::Span;
 use forebay_base::units::{byte_of, show_bytes};
-use forebay_rt::Rt;
-
-/// The pause between two looks at what the promises cost.
-const INTERVAL: Span = Span::from_secs(5);
 
 /// The flags of promises, as every server has them.
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,15 +94,12 @@ fn news(said: &mut Vec<Said>, statistics: &Statistics) -> Vec<String> {
 }
 
 /// Reports once what a promise costs, or that it changes nothing.
-pub(crate) fn report_promises(cache: &Cache, rt: &Rt) {
-    let (cache, timer) = (cache.clone(), rt.clone());
-    rt.spawn("promises", async move {
-        let mut said = Vec::new();
-        loop {
-            timer.sleep(INTERVAL).await;
-            news(&mut said, &cache.statistics()).iter().for_each(say);
-        }
-    });
+pub(crate) fn report_promises() -> impl FnMut(&Statistics) -> bool {
+    let mut said = Vec::new();
+    move |statistics| {
+        news(&mut said, statistics).iter().for_each(say);
+        true
+    }
 }
 
 #[cfg(test)]

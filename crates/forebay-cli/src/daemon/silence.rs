@@ -3,13 +3,11 @@
 //! A disk that pauses makes its users wait, so the servers wait too, unless `--answer-timeout` sets
 //! a limit.
 
+use crate::daemon::looks::INTERVAL;
 use crate::daemon::say::say;
-use forebay::{Cache, Counter, Statistics};
+use forebay::{Counter, Statistics};
 use forebay_base::Span;
-use forebay_rt::Rt;
 
-/// The pause between two looks. A store that has answered nothing in between counts as silent.
-const INTERVAL: Span = Span::from_secs(5);
 /// So long that nothing times out before the user ends the server.
 const FOR_EVER: Span = Span::from_secs(10 * 365 * 24 * 3_600);
 const LONGEST_SECONDS: u64 = 24 * 3_600;
@@ -62,30 +60,28 @@ impl Look {
     }
 }
 
-/// Reports when the store of `cache` falls silent, and when it answers again.
-pub(crate) fn report_silence(cache: &Cache, rt: &Rt) {
-    let (cache, timer) = (cache.clone(), rt.clone());
-    rt.spawn("silence", async move {
-        let mut before = Look::default();
-        let mut looks_silent = 0_u64;
-        loop {
-            timer.sleep(INTERVAL).await;
-            let look = Look::at(&cache.statistics());
-            if look.is_silence(before) {
-                looks_silent += 1;
-                if looks_silent == 1 {
-                    say("the storage has not answered for 5 s; requests that need it wait");
-                }
-            } else if looks_silent > 0 {
-                let seconds = (looks_silent + 1) * INTERVAL.as_millis() / 1_000;
-                say(format_args!(
-                    "the storage answers again, after about {seconds} s"
-                ));
-                looks_silent = 0;
+/// Reports when a store falls silent, and when it answers again. One that has answered nothing
+/// between two looks counts as silent.
+pub(crate) fn report_silence() -> impl FnMut(&Statistics) -> bool {
+    let mut before = Look::default();
+    let mut looks_silent = 0_u64;
+    move |statistics| {
+        let look = Look::at(statistics);
+        if look.is_silence(before) {
+            looks_silent += 1;
+            if looks_silent == 1 {
+                say("the storage has not answered for 5 s; requests that need it wait");
             }
-            before = look;
+        } else if looks_silent > 0 {
+            let seconds = (looks_silent + 1) * INTERVAL.as_millis() / 1_000;
+            say(format_args!(
+                "the storage answers again, after about {seconds} s"
+            ));
+            looks_silent = 0;
         }
-    });
+        before = look;
+        true
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::arguments::MountArguments;
 use super::background;
 use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, write_all};
+use crate::daemon::looks::Looks;
 use crate::daemon::metrics::Beside;
 use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
@@ -46,8 +47,8 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     let feed = Arc::new(Feed::default());
     let knobs = (&arguments.tuning, arguments.flags.promises.backing());
     let (cache, files, store) = cache_with_files(&budget, knobs, &rt, feed.clone())?;
-    report_silence(&cache, &rt);
-    report_promises(&cache, &rt);
+    let looks = Looks::default().with(report_silence());
+    looks.with(report_promises()).begin(&cache, &rt);
     pressure::watch(&cache)?;
     let parts = MountParts {
         rt: rt.clone(),

@@ -7,16 +7,11 @@
 
 use crate::daemon::say::say;
 use crate::error::CommandError;
-use forebay::File;
-use forebay_base::Span;
+use forebay::{File, Statistics};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
-use forebay_rt::Rt;
 use forebay_store::{Failure, Figure, Medium};
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// The pause between two checks whether an image still has a name.
-const LOOK_INTERVAL: Span = Span::from_secs(5);
 
 /// An image that is served.
 #[derive(Debug)]
@@ -70,20 +65,18 @@ impl Losses {
     }
 
     /// Reports, while the server runs, that an image was removed: its clients notice nothing.
-    pub(super) fn watch(&self, rt: &Rt) {
-        let (losses, timer) = (self.clone(), rt.clone());
-        rt.spawn("removed images", async move {
-            let mut left: Vec<&Image> = losses.images.iter().collect();
-            while !left.is_empty() {
-                timer.sleep(LOOK_INTERVAL).await;
-                for image in left.extract_if(.., |image| image.medium.is_removed()) {
-                    say(format_args!(
-                        "{}: was removed; everything written to it is lost once the server ends",
-                        image.path.display()
-                    ));
-                }
+    pub(super) fn report_removed(&self) -> impl FnMut(&Statistics) -> bool + use<> {
+        let images = self.images.clone();
+        let mut left: Vec<usize> = (0..images.len()).collect();
+        move |_| {
+            for at in left.extract_if(.., |at| images[*at].medium.is_removed()) {
+                say(format_args!(
+                    "{}: was removed; everything written to it is lost once the server ends",
+                    images[at].path.display()
+                ));
             }
-        });
+            !left.is_empty()
+        }
     }
 
     /// The end: data that can never be made durable is no longer asked for.

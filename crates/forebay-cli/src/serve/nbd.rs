@@ -6,6 +6,7 @@ use super::losses::Losses;
 use super::memory::{Plan, code_bytes, stores_bytes};
 use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, reporting, show_left, write_all};
+use crate::daemon::looks::Looks;
 use crate::daemon::metrics::Beside;
 use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
@@ -42,7 +43,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     for refused in [unmarked, unlocked].into_iter().flatten() {
         say(refused);
     }
-    losses.watch(&rt);
+    let looks = Looks::default().with(report_silence());
+    let looks = looks.with(report_promises()).with(losses.report_removed());
+    looks.begin(&cache, &rt);
     let for_clients = losses.clone();
     let settings = ServerSettings {
         connections_limit: plan.clients as usize,
@@ -155,8 +158,6 @@ fn build(
         ..Settings::default()
     };
     let cache = cache_of(&settings, &arguments.tuning, rt, feed)?;
-    report_silence(&cache, rt);
-    report_promises(&cache, rt);
     pressure::watch(&cache)?;
     let (exports, served) = images::open(arguments, &cache)?;
     Ok((cache, exports, Losses::new(served)))
