@@ -1,7 +1,7 @@
 //! The block servers: reads and writes of data in memory, in turns; writes under pressure; and idle
 //! servers.
 
-use super::fio::{Job, NBD_FILL, NBD_READ, NBD_WRITE, Script};
+use super::fio::{Job, NBD_FILL, NBD_FLUSH, NBD_READ, NBD_WRITE, Script};
 use super::goals::metric;
 use super::results::{Front, Name, Who};
 use super::server::{Image, Server, serve};
@@ -17,6 +17,9 @@ pub(super) const LOADS: [(Script, &str, u32); 4] = [
     (NBD_WRITE, metric::WRITE, 1),
 ];
 
+/// How many clients flush after each write.
+pub(super) const FLUSHERS: [u32; 2] = [1, 4];
+
 /// A server and its socket.
 type Served = (Who, Server, PathBuf);
 
@@ -25,6 +28,7 @@ impl Fronts<'_> {
     pub(super) fn blocks(&mut self) -> Result<(), BenchError> {
         let present = self.present(Front::Nbd);
         self.blocks_in_memory(&present)?;
+        self.blocks_flushed(&present)?;
         for who in present {
             // The memory plugin has no medium, so there is no pressure on it.
             if who != Who::Nbdkit {
@@ -39,12 +43,9 @@ impl Fronts<'_> {
             folder: self.folder,
             length_bytes: self.cached_bytes(),
             memory_bytes: self.memory_bytes,
+            is_file: false,
         };
-        let mut servers: Vec<Served> = Vec::new();
-        for &who in present {
-            let (server, socket) = serve(who, &image, self.interrupts)?;
-            servers.push((who, server, socket));
-        }
+        let servers = self.servers(present, &image)?;
         self.fill(&servers)?;
         for (script, metric, depth) in LOADS {
             for round in 1..=self.pace.rounds {
@@ -71,12 +72,51 @@ impl Fronts<'_> {
             .try_for_each(|(_, server, _)| server.end())
     }
 
+    /// Makes each write durable, as a database does.
+    fn blocks_flushed(&mut self, present: &[Who]) -> Result<(), BenchError> {
+        let image = Image {
+            folder: self.folder,
+            length_bytes: self.cached_bytes(),
+            memory_bytes: self.memory_bytes,
+            is_file: true,
+        };
+        let servers = self.servers(present, &image)?;
+        self.fill(&servers)?;
+        for jobs in FLUSHERS {
+            for round in 1..=self.pace.rounds {
+                for (who, _, socket) in &servers {
+                    let mut job = self.timed_block(socket, NBD_FLUSH, 1);
+                    job.jobs = jobs;
+                    let what = format!("{}, {jobs} clients, round {round}", metric::FLUSHED);
+                    self.note(Front::Nbd, &what, *who);
+                    let outcome = self.fio.run(&job)?;
+                    let mut name = named(metric::FLUSHED, "IOPS", 1);
+                    name.jobs = jobs;
+                    self.results.add(name, *who, value(outcome.operations));
+                    self.progress.skip(1);
+                }
+            }
+        }
+        servers
+            .into_iter()
+            .try_for_each(|(_, server, _)| server.end())
+    }
+
+    fn servers(&self, present: &[Who], image: &Image<'_>) -> Result<Vec<Served>, BenchError> {
+        let start = |&who: &Who| {
+            let (server, socket) = serve(who, image, self.interrupts)?;
+            Ok((who, server, socket))
+        };
+        present.iter().map(start).collect()
+    }
+
     /// Writes more than there is memory for.
     fn blocks_under_pressure(&mut self, who: Who) -> Result<(), BenchError> {
         let image = Image {
             folder: self.folder,
             length_bytes: PRESSURE_TIMES * self.memory_bytes,
             memory_bytes: self.memory_bytes,
+            is_file: true,
         };
         let (server, socket) = serve(who, &image, self.interrupts)?;
         self.note(Front::Nbd, metric::PRESSURE, who);

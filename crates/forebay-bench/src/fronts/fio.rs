@@ -41,6 +41,7 @@ macro_rules! script {
 
 pub(super) const NBD_READ: Script = script!(Read, "nbd-read");
 pub(super) const NBD_WRITE: Script = script!(Write, "nbd-write");
+pub(super) const NBD_FLUSH: Script = script!(Write, "nbd-flush");
 pub(super) const NBD_FILL: Script = script!(Write, "nbd-fill");
 pub(super) const FILE_READ: Script = script!(Read, "file-read");
 pub(super) const FILE_WRITE: Script = script!(Write, "file-write");
@@ -226,6 +227,7 @@ mod tests {
         let scripts = [
             NBD_READ,
             NBD_WRITE,
+            NBD_FLUSH,
             NBD_FILL,
             FILE_READ,
             FILE_WRITE,

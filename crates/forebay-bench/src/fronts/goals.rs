@@ -1,6 +1,6 @@
 //! What the fronts must reach, as ratios within one run where the machine sets the scale.
 
-use super::results::Front::{self, Mount, Nbd};
+use super::results::Front::{self, Files, Mount, Nbd};
 use super::results::{Figure, Results, Who};
 use crate::goals::{Goal, goal};
 use std::fmt;
@@ -47,15 +47,21 @@ impl fmt::Display for Verdict {
 const DEEP: (u32, u32) = (1, 32);
 const ONE: (u32, u32) = (1, 1);
 const TWO: (u32, u32) = (2, 1);
+const FOUR: (u32, u32) = (4, 1);
 
 /// Names of metrics, which goals use to find them.
 pub(super) mod metric {
     pub(crate) const READ: &str = "read of cached 4 KiB";
     pub(crate) const WRITE: &str = "write of 4 KiB";
+    pub(crate) const FLUSHED: &str = "write of 4 KiB and a flush";
     pub(crate) const PRESSURE: &str = "write of 4 KiB, four times the memory";
     pub(crate) const GAP: &str = "longest time without progress";
     pub(crate) const IDLE: &str = "processor time in an idle second";
     pub(crate) const SEQUENTIAL: &str = "write in order, fsync counted in";
+    pub(crate) const MAKE: &str = "create + write + close";
+    pub(crate) const OPEN: &str = "open + read + close";
+    pub(crate) const REMOVE: &str = "remove all";
+    pub(crate) const STATUS: &str = "git status";
 }
 
 /// The value of Forebay divided by that of `other`.
@@ -72,6 +78,10 @@ fn over(
 
 fn nbd_over(results: &Results, metric: &str, load: (u32, u32), other: Who) -> Option<f64> {
     over(results, Nbd, metric, load, other)
+}
+
+fn files_over_bindfs(results: &Results, metric: &str) -> Option<f64> {
+    over(results, Files, metric, ONE, Who::Bindfs)
 }
 
 fn own(results: &Results, front: Front, metric: &str, load: (u32, u32)) -> Option<Figure> {
@@ -94,6 +104,18 @@ const GOALS: &[Goal<Front, Measure>] = &[
         .at_least(0.9, "x", |r| nbd_over(r, metric::WRITE, DEEP, Who::Nbdkit)),
     goal(Nbd, "writes, depth 1, against nbdkit's memory plugin")
         .at_least(0.9, "x", |r| nbd_over(r, metric::WRITE, ONE, Who::Nbdkit)),
+    goal(
+        Nbd,
+        "a flush after each write, 1 client, against nbdkit's file",
+    )
+    .at_least(1.0, "x", |r| nbd_over(r, metric::FLUSHED, ONE, Who::Nbdkit)),
+    goal(
+        Nbd,
+        "a flush after each write, 4 clients, against nbdkit's file",
+    )
+    .at_least(1.0, "x", |r| {
+        nbd_over(r, metric::FLUSHED, FOUR, Who::Nbdkit)
+    }),
     goal(Nbd, "writes under pressure, depth 32, p99.9 over p50").at_most(10.0, "x", |r| {
         let latency = own(r, Nbd, metric::PRESSURE, DEEP)?.latency_us?;
         Some(latency.p999 / latency.p50)
@@ -124,6 +146,14 @@ const GOALS: &[Goal<Front, Measure>] = &[
         "processor time when nothing is asked or dirty, a second",
     )
     .at_most(0.0, "us", |r| Some(own(r, Mount, metric::IDLE, ONE)?.value)),
+    goal(Files, "create + write + close, against bindfs")
+        .at_least(0.83, "x", |r| files_over_bindfs(r, metric::MAKE)),
+    goal(Files, "open + read + close, against bindfs")
+        .at_least(1.0, "x", |r| files_over_bindfs(r, metric::OPEN)),
+    goal(Files, "remove all, against bindfs")
+        .at_least(0.83, "x", |r| files_over_bindfs(r, metric::REMOVE)),
+    goal(Files, "git status, time against bindfs")
+        .at_most(1.2, "x", |r| files_over_bindfs(r, metric::STATUS)),
 ];
 
 #[cfg(test)]

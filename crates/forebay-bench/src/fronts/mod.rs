@@ -9,6 +9,7 @@ mod results;
 mod server;
 mod stand;
 mod table;
+mod trees;
 
 use crate::arguments::BenchArguments;
 use crate::error::BenchError;
@@ -48,6 +49,7 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<(), BenchError> {
     };
     bench.blocks()?;
     bench.mounts()?;
+    bench.trees()?;
     let lines = [
         machine(),
         format!(

@@ -46,7 +46,7 @@ impl Places {
         match who {
             Who::Forebay => &self.mount,
             Who::Floor => &self.floor,
-            Who::Nbdkit | Who::QemuNbd | Who::Device => &self.source,
+            _ => &self.source,
         }
     }
 }

@@ -9,7 +9,8 @@ use crate::rounds::{Rounds, median_and_spread};
 pub(super) enum Who {
     /// `forebay serve nbd`, `forebay mount`.
     Forebay,
-    /// nbdkit with its memory plugin, which keeps everything.
+    /// nbdkit with its memory plugin, which keeps everything, or with its file plugin where the
+    /// medium matters.
     Nbdkit,
     /// qemu-nbd with the kernel's page cache under it.
     QemuNbd,
@@ -17,6 +18,10 @@ pub(super) enum Who {
     Floor,
     /// The file itself, past the kernel's page cache.
     Device,
+    /// bindfs, which passes on what it is asked.
+    Bindfs,
+    /// The folder itself.
+    Folder,
 }
 
 impl Who {
@@ -27,6 +32,8 @@ impl Who {
             Who::QemuNbd => "qemu-nbd",
             Who::Floor => "floor",
             Who::Device => "device",
+            Who::Bindfs => "bindfs",
+            Who::Folder => "folder",
         }
     }
 }
@@ -36,6 +43,8 @@ impl Who {
 pub(super) enum Front {
     Nbd,
     Mount,
+    /// The mount again, with small files.
+    Files,
 }
 
 impl Front {
@@ -44,6 +53,7 @@ impl Front {
         match self {
             Front::Nbd => "nbd",
             Front::Mount => "mount",
+            Front::Files => "files",
         }
     }
 
@@ -52,6 +62,7 @@ impl Front {
         match self {
             Front::Nbd => [Who::Forebay, Who::Nbdkit, Who::QemuNbd],
             Front::Mount => [Who::Forebay, Who::Floor, Who::Device],
+            Front::Files => [Who::Forebay, Who::Bindfs, Who::Folder],
         }
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Image<'a> {
     pub(super) length_bytes: u64,
     /// Memory of a cache with a limit.
     pub(super) memory_bytes: u64,
+    /// Whether nbdkit serves the file, too, instead of memory.
+    pub(super) is_file: bool,
 }
 
 /// Why a contender cannot take part; `None` if it can.
@@ -33,7 +35,8 @@ pub(super) fn missing(who: Who) -> Option<String> {
     let program = match who {
         Who::Nbdkit => "nbdkit",
         Who::QemuNbd => "qemu-nbd",
-        Who::Forebay | Who::Floor | Who::Device => return None,
+        Who::Bindfs => "bindfs",
+        Who::Forebay | Who::Floor | Who::Device | Who::Folder => return None,
     };
     let found = Command::new(program)
         .arg("--version")
@@ -69,7 +72,11 @@ pub(super) fn serve(
         Who::Nbdkit => {
             let mut command = Command::new("nbdkit");
             command.args(["--foreground", "--unix"]).arg(&socket);
-            command.args(["memory", &image.length_bytes.to_string()]);
+            if image.is_file {
+                command.arg("file").arg(&path);
+            } else {
+                command.args(["memory", &image.length_bytes.to_string()]);
+            }
             command
         }
         Who::QemuNbd => {
@@ -82,7 +89,9 @@ pub(super) fn serve(
             command.arg(&path);
             command
         }
-        Who::Floor | Who::Device => unreachable!("neither serves blocks"),
+        Who::Floor | Who::Device | Who::Bindfs | Who::Folder => {
+            unreachable!("none of them serves blocks")
+        }
     };
     let is_ready = || UnixStream::connect(&socket).is_ok();
     let server = Server::start(who, &mut command, interrupts, is_ready)?;

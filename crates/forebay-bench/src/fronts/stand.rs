@@ -1,6 +1,6 @@
 //! A running bench of the fronts: the state that its rounds share.
 
-use super::blocks::LOADS;
+use super::blocks::{FLUSHERS, LOADS};
 use super::fio::{Fio, Outcome};
 use super::goals::metric;
 use super::mounts::READERS;
@@ -30,6 +30,8 @@ pub(super) struct Pace {
     pub(super) span_ms: u64,
     pub(super) settle_ms: u64,
     pub(super) pressure_ms: u64,
+    /// Small files in a tree.
+    pub(super) files: usize,
     /// Idle time before processor time is measured. In that time the flusher looks once more for
     /// old pages, and the mount sets the times of the files.
     pub(super) idle_settle: Option<Span>,
@@ -40,6 +42,7 @@ pub(super) const FULL: Pace = Pace {
     span_ms: 2_000,
     settle_ms: 400,
     pressure_ms: 20_000,
+    files: 4_000,
     idle_settle: Some(Span::from_secs(12)),
 };
 pub(super) const QUICK: Pace = Pace {
@@ -47,13 +50,14 @@ pub(super) const QUICK: Pace = Pace {
     span_ms: 700,
     settle_ms: 200,
     pressure_ms: 4_000,
+    files: 400,
     idle_settle: None,
 };
 
 impl Pace {
     /// Number of runs of fio, roughly: some contenders may be missing.
     pub(super) fn runs(self) -> u64 {
-        let a_round = LOADS.len() * 3 + READERS.len() * 2 + 3;
+        let a_round = (LOADS.len() + FLUSHERS.len()) * 3 + READERS.len() * 2 + 6;
         a_round as u64 * u64::from(self.rounds) + 2
     }
 }

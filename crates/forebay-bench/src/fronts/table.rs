@@ -10,7 +10,7 @@ pub(super) fn render(lines: &[String], left_out: &[(Front, String)], results: &R
     for line in lines {
         push(&mut text, line);
     }
-    for front in [Front::Nbd, Front::Mount] {
+    for front in [Front::Nbd, Front::Mount, Front::Files] {
         push(&mut text, "");
         push(&mut text, title(front));
         for (_, reason) in left_out.iter().filter(|(of, _)| *of == front) {
@@ -39,6 +39,7 @@ fn title(front: Front) -> &'static str {
     match front {
         Front::Nbd => "nbd: forebay serve nbd over a unix socket, fio's nbd engine",
         Front::Mount => "mount: forebay mount, fio by ordinary calls on a file",
+        Front::Files => "files: forebay mount, files of 4 KiB in folders of 100",
     }
 }
 
@@ -58,6 +59,7 @@ fn push_number(text: &mut String, results: &Results, name: &Name) {
     let of = |who| results.find(name.front, name.metric, load, who);
     let figures = name.front.contenders().map(of);
     let label = match load {
+        _ if name.front == Front::Files => name.metric.to_owned(),
         (1, depth) => format!("{}, depth {depth}", name.metric),
         (jobs, _) => format!("{}, {jobs} jobs", name.metric),
     };
