@@ -82,6 +82,11 @@ impl<'a> Channel<'a> {
         moved
     }
 
+    /// Whether bytes of the client may wait here that no poll of the socket reports.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// An upper bound of the bytes that have come and were not received.
     fn unheard(&self) -> u64 {
         // No socket refuses this call.

@@ -10,6 +10,7 @@ use crate::rooms::{Room, Rooms};
 use crate::session::Session;
 use crate::socket::{Moved, Socket};
 use crate::standing::Standing;
+use crate::wire;
 use forebay::Caller;
 use forebay_block::{Alarm, Buffer, Finished, Job, PIECE_BYTES, SLOTS, Slots, perform};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -160,7 +161,7 @@ fn transmit(
         pipeline: Pipeline::new(session, Slots::new(make, &alarm, share)),
         input,
         output,
-        has_input: true,
+        incoming: Incoming::Maybe,
         goes_on: false,
         is_broken: false,
     };
@@ -182,6 +183,17 @@ fn transmit(
     Ok((result, room))
 }
 
+/// What may come from a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Incoming {
+    /// Something may have come.
+    Maybe,
+    /// Nothing is expected before the next sleep, which ends at once if something has come.
+    Later,
+    /// Nothing will.
+    Never,
+}
+
 /// The transmission phase of a connection.
 struct Transmission<'a, 'c, M, F> {
     channel: &'a mut Channel<'c>,
@@ -190,8 +202,7 @@ struct Transmission<'a, 'c, M, F> {
     pipeline: Pipeline<M, F>,
     input: ByteQueue,
     output: ByteQueue,
-    /// Whether the client may send more.
-    has_input: bool,
+    incoming: Incoming,
     /// Whether bytes that were read may hold more work: half a read, or the requests after it.
     goes_on: bool,
     /// Whether nothing can be sent any more.
@@ -212,6 +223,9 @@ where
         let mut result = Ok(());
         loop {
             let rung = self.alarm.take();
+            if rung != 0 {
+                self.looks_again();
+            }
             self.pipeline.go_on(rung);
             self.goes_on = self.pipeline.advance(&mut self.input, &mut self.output)?;
             let moved = self.send() | self.receive();
@@ -233,8 +247,15 @@ where
         }
     }
 
+    /// Time has passed: something may have come.
+    fn looks_again(&mut self) {
+        if self.incoming == Incoming::Later {
+            self.incoming = Incoming::Maybe;
+        }
+    }
+
     fn hears_more(&self) -> bool {
-        self.has_input && !self.pipeline.is_over()
+        self.incoming != Incoming::Never && !self.pipeline.is_over()
     }
 
     fn has_ended(&self) -> bool {
@@ -284,17 +305,26 @@ where
 
     /// Reads what has come. True if something was read or the end was seen.
     fn receive(&mut self) -> bool {
-        if !self.wants_input() {
+        if !self.wants_input() || self.incoming == Incoming::Later {
             return false;
         }
+        let was_empty = self.input.is_empty();
         match self.channel.receive(self.input.spare()) {
             Moved::Bytes(count) => {
                 self.input.commit(count);
+                // A client that sends one request waits for its reply.
+                let is_one = was_empty && count <= wire::REQUEST_BYTES;
+                if is_one && !self.channel.has_unread() {
+                    self.incoming = Incoming::Later;
+                }
                 true
             }
-            Moved::NotNow => false,
+            Moved::NotNow => {
+                self.incoming = Incoming::Later;
+                false
+            }
             Moved::Closed => {
-                self.has_input = false;
+                self.incoming = Incoming::Never;
                 true
             }
             Moved::Broken => {
@@ -311,7 +341,8 @@ where
 
     /// From now on nothing is sent to this client, and nothing is read from it.
     fn give_up(&mut self) {
-        (self.has_input, self.goes_on, self.is_broken) = (false, false, true);
+        (self.goes_on, self.is_broken) = (false, true);
+        self.incoming = Incoming::Never;
         self.output.clear();
         self.standing.took();
         self.pipeline.mute();
@@ -338,6 +369,7 @@ where
         let heard = !fds[0].revents().is_empty();
         let is_gone = fds[1].revents().intersects(PollFlags::HUP | PollFlags::ERR);
         self.alarm.woke(heard);
+        self.looks_again();
         // If the socket was polled for something, the next try to send or receive finds out the
         // rest.
         if is_gone && wanted.is_empty() {
@@ -403,7 +435,7 @@ mod tests {
             pipeline: Pipeline::new(session, Slots::new(make, &alarm, share)),
             input,
             output,
-            has_input: true,
+            incoming: Incoming::Maybe,
             goes_on: false,
             is_broken: false,
         };
