@@ -26,26 +26,32 @@
 //! ```text
 //! margin = max(64 MiB, ceiling / 16)
 //! begin  = budget - unused + headroom - 2 margin
-//! short  = margin - headroom - owed                            if that is positive
+//! held   = budget - unused + owed
+//! taken  = by how much headroom + held fell since a look 200 ms ago or earlier, a second
+//! lead   = min(taken * 1 s, ceiling / 8)
+//! short  = margin + lead - headroom - owed                     if that is positive
 //! fall   : budget - unused - max(short, budget / 8)            at once, if short
 //!          budget - budget / 8                                 if pressed and free < 2 margin,
 //!                                                              once in 2 s
 //! rise   : budget + min(ceiling / 32 a second, headroom - unused - 2 margin)
 //!          once that had room, and nothing pressed, for the whole of `hold`
-//! hold   = 30 s; 600 s if the last run of falls began at most 600 s + hold after the one before
+//! hold   = 30 s; 600 s if the last run of falls began at most 600 s + hold after the last fall of
+//!          the one before
 //! always : floor <= budget <= ceiling
 //!
 //! look   : once what is above half of the margin could be gone at 512 MiB a second, 50 ms at
 //!          least; 10 s at most, 5 s below the ceiling, 1 s while it rises
 //! ```
 //!
-//! A *run of falls* is all falls with no rise between them.
+//! A *run of falls* is all falls with no rise between them. The lead is for a cache that cannot give
+//! back at once: on a machine whose processors are all wanted, a step takes a second.
 //!
 //! # Conditions
 //!
 //! 1. The budget is never below the floor or above the ceiling.
-//! 2. If less than a margin is left, the next step asks for what is missing, or goes to the floor.
-//!    If a margin is left and nothing presses, no step falls.
+//! 2. If less than margin and lead is left, the next step asks for what is missing, or goes to the
+//!    floor. If they are left and nothing presses, no step falls. Without others that take memory
+//!    there is no lead, however the cache fills or gives back.
 //! 3. Less headroom never makes the next budget larger.
 //! 4. What is still given back is not asked for twice.
 //! 5. A rise takes no more than a 32nd of the ceiling a second and leaves two margins. None begins
@@ -98,7 +104,9 @@
 //!
 //! # Edges
 //!
-//! A program that takes all the headroom between two looks is faster than any watcher. File pages
+//! A program that takes all the headroom between two looks is faster than any watcher. One that
+//! takes some memory quickly and stops makes the cache give up to an eighth of its ceiling more than
+//! the margin, which it takes again when it rises. File pages
 //! count as unused although some program may want them: that is seen as pressure. Pressure of a
 //! group elsewhere on the machine lowers the budget only where little is free without file pages,
 //! which is usual on a machine that has run for long. A program that came twice within ten minutes
@@ -118,6 +126,10 @@ const LEAST_MARGIN_BYTES: u64 = 64 << 20;
 const MARGIN_PART: u64 = 16;
 /// The part of the budget that is given back in one step.
 const FALL_PART: u64 = 8;
+/// The memory that others take in this time is given back ahead.
+const LEAD_MS: u64 = 1_000;
+/// What others take is measured over so long a time at least.
+const TAKEN_OVER_MS: u64 = 200;
 /// Pressure takes it once in so long a time.
 const PRESSURE_EVERY_MS: u64 = 2_000;
 /// The part of the ceiling by which the budget rises in a second.
@@ -195,14 +207,19 @@ pub struct Change {
 pub struct Elastic {
     /// Since when there is room to rise, and nothing pressed.
     ample_ms: Option<u64>,
-    /// When the present run of falls began, or the last one.
-    run_ms: Option<u64>,
+    /// The last fall.
+    fell_ms: Option<u64>,
     /// How long room has to last.
     hold_ms: u64,
     /// The last fall for pressure.
     pressed_ms: Option<u64>,
     /// The last step upwards, if none fell since then.
     rose_ms: Option<u64>,
+    /// What others had left, cache included, and when.
+    left_bytes: u64,
+    left_ms: u64,
+    /// What others took of it a second, bytes.
+    taken_per_s: u64,
     /// How often the direction changed.
     pub turns: u64,
 }
@@ -244,6 +261,8 @@ impl Elastic {
         Elastic {
             hold_ms: LEAST_HOLD_MS,
             ample_ms: Some(inputs.now_ms).filter(|_| spare_bytes(inputs) > 0),
+            left_bytes: left_bytes(inputs),
+            left_ms: inputs.now_ms,
             ..Elastic::default()
         }
     }
@@ -251,6 +270,26 @@ impl Elastic {
     /// The state after a step, and the new budget if it is another one.
     #[must_use]
     pub fn advanced(self, inputs: &ElasticInputs) -> (Elastic, Option<Change>) {
+        self.measured(inputs).stepped(inputs)
+    }
+
+    /// The state after what others took was measured.
+    fn measured(self, inputs: &ElasticInputs) -> Elastic {
+        let passed_ms = inputs.now_ms.saturating_sub(self.left_ms);
+        if passed_ms < TAKEN_OVER_MS {
+            return self;
+        }
+        let left_bytes = left_bytes(inputs);
+        let taken = self.left_bytes.saturating_sub(left_bytes);
+        Elastic {
+            left_bytes,
+            left_ms: inputs.now_ms,
+            taken_per_s: scaled(taken, MS_PER_S, passed_ms),
+            ..self
+        }
+    }
+
+    fn stepped(self, inputs: &ElasticInputs) -> (Elastic, Option<Change>) {
         if let Some(change) = self.fall(inputs) {
             return (self.fallen(inputs, change.cause), within(inputs, change));
         }
@@ -278,8 +317,9 @@ impl Elastic {
         let budget = inputs.budget_bytes;
         let margin = margin_bytes(inputs.ceiling_bytes);
         let left = inputs.headroom_bytes.saturating_add(inputs.owed_bytes);
-        if left < margin {
-            let gives = (margin - left).max(budget / FALL_PART);
+        let wanted = margin + self.lead_bytes(inputs);
+        if left < wanted {
+            let gives = (wanted - left).max(budget / FALL_PART);
             let used = budget.saturating_sub(inputs.unused_bytes);
             let to_bytes = used.saturating_sub(gives);
             let cause = Cause::Room;
@@ -296,6 +336,11 @@ impl Elastic {
         None
     }
 
+    /// What is left to others beside the margin, because they take memory now.
+    fn lead_bytes(&self, inputs: &ElasticInputs) -> u64 {
+        scaled(self.taken_per_s, LEAD_MS, MS_PER_S).min(inputs.ceiling_bytes / FALL_PART)
+    }
+
     fn fallen(self, inputs: &ElasticInputs, cause: Cause) -> Elastic {
         let now_ms = inputs.now_ms;
         let pressed_ms = match cause {
@@ -310,15 +355,16 @@ impl Elastic {
         if inputs.budget_bytes <= inputs.floor_bytes {
             return fallen;
         }
-        let is_new_run = self.run_ms.is_none() || self.rose_ms.is_some();
+        let is_new_run = self.fell_ms.is_none() || self.rose_ms.is_some();
         if !is_new_run {
-            return fallen;
+            let fell_ms = Some(now_ms);
+            return Elastic { fell_ms, ..fallen };
         }
         let is_soon = self
-            .run_ms
-            .is_some_and(|began_ms| now_ms.saturating_sub(began_ms) <= LONG_HOLD_MS + self.hold_ms);
+            .fell_ms
+            .is_some_and(|at| now_ms.saturating_sub(at) <= LONG_HOLD_MS + self.hold_ms);
         Elastic {
-            run_ms: Some(now_ms),
+            fell_ms: Some(now_ms),
             hold_ms: if is_soon { LONG_HOLD_MS } else { LEAST_HOLD_MS },
             rose_ms: None,
             turns: self.turns + u64::from(self.rose_ms.is_some()),
@@ -341,11 +387,18 @@ impl Elastic {
         };
         let risen = Elastic {
             rose_ms: Some(inputs.now_ms),
-            turns: self.turns + u64::from(self.rose_ms.is_none() && self.run_ms.is_some()),
+            turns: self.turns + u64::from(self.rose_ms.is_none() && self.fell_ms.is_some()),
             ..self
         };
         (risen, within(inputs, change))
     }
+}
+
+/// What others have left, and what the cache holds. It changes only with what others take.
+fn left_bytes(inputs: &ElasticInputs) -> u64 {
+    let held = inputs.budget_bytes.saturating_sub(inputs.unused_bytes);
+    held.saturating_add(inputs.owed_bytes)
+        .saturating_add(inputs.headroom_bytes)
 }
 
 /// What the budget can rise by and leave two margins.
