@@ -57,6 +57,8 @@ pub(super) fn serve(
 ) -> Result<(Server, PathBuf), BenchError> {
     let name = who.name();
     let socket = image.folder.join(format!("{name}.sock"));
+    // What a server left that served before; nbdkit does not remove its own.
+    let _ = fs::remove_file(&socket);
     let path = image.folder.join(format!("{name}.img"));
     let file = fs::File::create(&path).map_err(BenchError::in_scratch("make", &path))?;
     file.set_len(image.length_bytes)
