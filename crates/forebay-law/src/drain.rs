@@ -39,8 +39,8 @@
 //!
 //! 1. The limit is at least the floor and at most `most_pages`, which wins.
 //! 2. The aim never falls as the rate or the promise grows.
-//! 3. The limit rises at once, and falls by no more than 1/32 for each 200 ms that passed, and by no
-//!    more than 1/24 if the rate has leapt. However its steps fall, it falls as far.
+//! 3. The limit rises at once, and falls by no more than 1/32 for each 200 ms that passed, and by
+//!    no more than 1/24 if the rate has leapt. However its steps fall, it falls as far.
 //! 4. Until the store has been at work for 1.6 s, the limit is at most four floors.
 //! 5. If the rate of a store grows with the limit, but ever more slowly (r(L) concave), limits from
 //!    above and from below meet at the highest L with L = r(L) * promise, and at the floor if
@@ -48,8 +48,9 @@
 //! 6. Of a store whose rate is R * L / (L + K) the cost is found to within 5 points, and twice the
 //!    promise would cost half as much.
 //! 7. A look never lets more be dirty than 5/4 of the limit, nor more than the limit if the level
-//!    grows as its place does. None begins while the store is not held by the limit. It ends when the aim is an eighth below the limit: the store has become
-//!    slower, and a look would only keep the limit up.
+//!    grows as its place does. None begins while the store is not held by the limit. It ends when
+//!    the aim is an eighth below the limit: the store has become slower, and a look would only keep
+//!    the limit up.
 //!
 //! # Picture
 //!
@@ -95,9 +96,9 @@
 //! A floor above the aim breaks the promise: a store that writes nothing keeps none. An average
 //! of 0 gives the floor. A store that was idle is not measured, keeps its average and with it the
 //! limit. A promise that was turned on while much is dirty starts from what is dirty and falls
-//! from there: writers are slowed and not stopped. A look goes up by a quarter at most: the level of
-//! dirty pages is held at three quarters of the limit as a rule, and where it is higher the look is
-//! lower, so that it stays within the promise. A
+//! from there: writers are slowed and not stopped. A look goes up by a quarter at most: the level
+//! of dirty pages is held at three quarters of the limit as a rule, and where it is higher the look
+//! is lower, so that it stays within the promise. A
 //! step that comes late falls by what the missed ones would have, for 3.2 s at most.
 //!
 //! # Lineage
@@ -114,8 +115,8 @@ pub const MEASURED_MS: u64 = 1_600;
 const COLD_FLOORS: u64 = 4;
 /// The limit falls by one part in so many in a step.
 const FALL_PART: u64 = 32;
-/// The same towards a rate that was leapt to. It is no pause of the store, so a caller may be slowed
-/// more, and half a rate keeps the promise again after 5 s (docs/decisions/0102).
+/// The same towards a rate that was leapt to. It is no pause of the store, so a caller may be
+/// slowed more, and half a rate keeps the promise again after 5 s (docs/decisions/0102).
 const LEAPT_FALL_PART: u64 = 24;
 /// A step that comes late falls by so many steps at most.
 const LATE_STEPS: u64 = 16;

@@ -43,8 +43,8 @@
 //!          least; 10 s at most, 5 s below the ceiling, 1 s while it rises
 //! ```
 //!
-//! A *run of falls* is all falls with no rise between them. The lead is for a cache that cannot give
-//! back at once: on a machine whose processors are all wanted, a step takes a second.
+//! A *run of falls* is all falls with no rise between them. The lead is for a cache that cannot
+//! give back at once: on a machine whose processors are all wanted, a step takes a second.
 //!
 //! # Conditions
 //!
@@ -105,10 +105,9 @@
 //! # Edges
 //!
 //! A program that takes all the headroom between two looks is faster than any watcher. One that
-//! takes some memory quickly and stops makes the cache give up to an eighth of its ceiling more than
-//! the margin, which it takes again when it rises. File pages
-//! count as unused although some program may want them: that is seen as pressure. Pressure of a
-//! group elsewhere on the machine lowers the budget only where little is free without file pages,
+//! takes some memory quickly and stops makes the cache give up to an eighth of its ceiling more
+//! than the margin, which it takes again when it rises. File pages count as unused although some
+//! program may want them: that is seen as pressure. Pressure of a group elsewhere on the machine lowers the budget only where little is free without file pages,
 //! which is usual on a machine that has run for long. A program that came twice within ten minutes
 //! and never again leaves the cache small for ten more. A headroom of 0 that stays takes the cache
 //! to its floor in one step. A budget that somebody else sets is where the next step begins.

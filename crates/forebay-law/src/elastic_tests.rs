@@ -302,8 +302,8 @@ fn a_look_comes_when_half_a_margin_would_be_left() {
     assert_eq!(next_look_ms(&one, &Elastic::begun(&one)), 500);
 }
 
-/// A group beside a cache, as others leave `left_mib` at each look of 500 ms and the cache gives back
-/// `given_mib` meanwhile: what the next budget is.
+/// The next budget, if others leave `left_mib` at two looks that are 500 ms apart, and the cache
+/// gives back `given_mib` between them.
 fn budget_after(left_mib: [u64; 2], given_mib: u64) -> Option<u64> {
     let first = ElasticInputs {
         headroom_bytes: left_mib[0] * MIB,
