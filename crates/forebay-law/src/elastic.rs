@@ -72,8 +72,8 @@
 //!
 //! # Example
 //!
-//! A group of 2 GiB in which 90 MiB are left: less than the margin of 96 MiB, so the cache gives
-//! back an eighth.
+//! A group of 2 GiB in which 512 MiB are left, and 200 MiB two seconds later: others take 156 MiB a
+//! second, and so much and the margin of 96 MiB should be left. The cache gives back an eighth.
 //!
 //! ```
 //! use forebay_law::elastic::{Cause, Elastic, ElasticInputs};
@@ -88,7 +88,7 @@
 //! };
 //! let (elastic, none) = Elastic::begun(&inputs).advanced(&inputs);
 //! assert_eq!(none, None);
-//! let short = ElasticInputs { headroom_bytes: 90 * MIB, now_ms: 1_000, ..inputs };
+//! let short = ElasticInputs { headroom_bytes: 200 * MIB, now_ms: 2_000, ..inputs };
 //! let change = elastic.advanced(&short).1.expect("it is short");
 //! assert_eq!((change.to_bytes, change.cause), (1_344 * MIB, Cause::Room));
 //! ```
@@ -107,10 +107,11 @@
 //! A program that takes all the headroom between two looks is faster than any watcher. One that
 //! takes some memory quickly and stops makes the cache give up to an eighth of its ceiling more
 //! than the margin, which it takes again when it rises. File pages count as unused although some
-//! program may want them: that is seen as pressure. Pressure of a group elsewhere on the machine lowers the budget only where little is free without file pages,
-//! which is usual on a machine that has run for long. A program that came twice within ten minutes
-//! and never again leaves the cache small for ten more. A headroom of 0 that stays takes the cache
-//! to its floor in one step. A budget that somebody else sets is where the next step begins.
+//! program may want them: that is seen as pressure. Pressure of a group
+//! elsewhere on the machine lowers the budget only where little is free without file pages, which
+//! is usual on a machine that has run for long. A program that came twice within ten minutes and
+//! never again leaves the cache small for ten more. A headroom of 0 that stays takes the cache to
+//! its floor in one step. A budget that somebody else sets is where the next step begins.
 //!
 //! # Lineage
 //!
