@@ -31,9 +31,44 @@ impl Looks {
         rt.spawn("looks", async move {
             while !self.0.is_empty() {
                 timer.sleep(INTERVAL).await;
-                let statistics = cache.statistics();
-                self.0.retain_mut(|look| look(&statistics));
+                self.look(&cache.statistics());
             }
         });
+    }
+
+    fn look(&mut self, statistics: &Statistics) {
+        self.0.retain_mut(|look| look(statistics));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay::Settings;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn a_look_ends_alone_when_nothing_is_left_to_look_for() {
+        let settings = Settings {
+            memory_bytes: 8 << 20,
+            ..Settings::default()
+        };
+        let cache = Cache::new(settings).expect("the settings are good");
+        let counts = [Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0))];
+        let [once, always] = counts.clone();
+        let mut looks = Looks::default()
+            .with(move |_| {
+                once.fetch_add(1, Ordering::Relaxed);
+                false
+            })
+            .with(move |_| {
+                always.fetch_add(1, Ordering::Relaxed);
+                true
+            });
+        for _ in 0..3 {
+            looks.look(&cache.statistics());
+        }
+        assert_eq!(counts.map(|it| it.load(Ordering::Relaxed)), [1, 3]);
     }
 }
