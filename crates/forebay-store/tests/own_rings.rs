@@ -357,3 +357,34 @@ fn a_store_is_dropped_by_a_finisher_on_a_thread_that_waits() {
         }
     });
 }
+
+/// Nothing is under way in the lane of the thread, which has it until it goes on. The store that
+/// ends meanwhile waits for that lane.
+#[test]
+fn a_store_ends_though_a_thread_has_an_idle_lane_of_it() {
+    for round in 0..10 {
+        let Some(bench) = bench() else { return };
+        let Bench {
+            driver,
+            store,
+            object,
+            ..
+        } = bench;
+        let dropper = block_on(async {
+            let token = driver.submit_write(object, 0, &[round; PAGE_BYTES]);
+            driver.finish(token).await.expect("the disk is well");
+            drop(driver);
+            let ends = Arc::downgrade(&store);
+            let dropper = thread::spawn("drops it", move || drop(store));
+            while ends.strong_count() > 0 {
+                std::thread::yield_now();
+            }
+            // The ring thread most probably sleeps by then.
+            for _ in 0..1_000 {
+                std::thread::yield_now();
+            }
+            dropper.expect("a thread")
+        });
+        dropper.join();
+    }
+}
