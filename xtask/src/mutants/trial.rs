@@ -8,31 +8,48 @@ use std::process::{Command, Stdio};
 
 /// A program that takes longer than this, or so much processor time or memory, is stopped: most
 /// such mutants never end.
-const WALL_SECONDS: &str = "240";
+const MOST_SECONDS: u64 = 240;
 const PROCESSOR_SECONDS: &str = "40";
 const MEMORY_BYTES: &str = "8589934592";
+/// One that takes so many times the time that it takes without a mutant, and this many seconds more,
+/// is stopped before. The machine may have other work.
+const TIMES: u64 = 15;
+const MORE_SECONDS: u64 = 30;
 
-/// `programs` without a mutant: those that take least time first, but the unit tests before all. None
-/// if one of them fails.
+/// A program of tests, and the time that it may take.
+pub(super) struct Program {
+    path: PathBuf,
+    longest_s: u64,
+}
+
+/// Runs `programs` without a mutant. Returns those that took least time first, but the unit tests
+/// before all; none if one of them fails.
 #[allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "the order decides how long a trial takes, and nothing else"
+    reason = "how long a program takes says how long one with a mutant may take"
 )]
 pub(super) fn quickest_first(
     tree: &Path,
     part: Part,
     programs: &[PathBuf],
-) -> Result<Option<Vec<PathBuf>>, TaskError> {
+) -> Result<Option<Vec<Program>>, TaskError> {
     let mut timed = Vec::new();
     for (place, program) in programs.iter().enumerate() {
         let began = std::time::Instant::now();
-        if !run(tree, part, program, 0, &[])? {
+        let mut program = Program {
+            path: program.clone(),
+            longest_s: MOST_SECONDS,
+        };
+        if !run(tree, part, &program, 0, &[])? {
             return Ok(None);
         }
-        timed.push((place > 0, began.elapsed(), program.clone()));
+        let took = began.elapsed();
+        let longest_s = MORE_SECONDS + TIMES * took.as_secs();
+        program.longest_s = longest_s.min(MOST_SECONDS);
+        timed.push((place > 0, took, program));
     }
-    timed.sort();
+    timed.sort_by_key(|(comes_later, took, _)| (*comes_later, *took));
     Ok(Some(timed.into_iter().map(|of| of.2).collect()))
 }
 
@@ -40,7 +57,7 @@ pub(super) fn quickest_first(
 pub(super) fn passes(
     tree: &Path,
     part: Part,
-    programs: &[PathBuf],
+    programs: &[Program],
     (number, mutant): (usize, &Mutant),
 ) -> Result<bool, TaskError> {
     // Those of the changed file are quick, and often enough.
@@ -61,16 +78,16 @@ pub(super) fn passes(
 fn run(
     tree: &Path,
     part: Part,
-    program: &Path,
+    program: &Program,
     number: usize,
     filter: &[&str],
 ) -> Result<bool, TaskError> {
     let status = Command::new("timeout")
-        .args(["--signal=KILL", WALL_SECONDS, "prlimit"])
+        .args(["--signal=KILL", &program.longest_s.to_string(), "prlimit"])
         .arg(format!("--cpu={PROCESSOR_SECONDS}"))
         .arg(format!("--as={MEMORY_BYTES}"))
         .arg("--core=0")
-        .arg(program)
+        .arg(&program.path)
         .arg("--quiet")
         .args(filter)
         .current_dir(tree.join(part.folder()))
