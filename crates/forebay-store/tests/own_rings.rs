@@ -388,3 +388,32 @@ fn a_store_ends_though_a_thread_has_an_idle_lane_of_it() {
         dropper.join();
     }
 }
+
+/// Requests of one store in the lane of another would be taken off the count of the wrong store, which
+/// would have no room any more.
+#[test]
+fn a_thread_with_a_lane_of_one_store_keeps_it_for_that_store() {
+    let (Some(first), Some(second)) = (bench(), bench()) else {
+        return;
+    };
+    let finished_on = |bench: &Bench| {
+        let place = Arc::new(FinishingThread::default());
+        let io = Io::new(commit_of(bench.object), Vec::new(), place.clone(), 0);
+        bench.store.submit(io.awaited());
+        async move { place.take().await }
+    };
+    block_on(async {
+        let all = [&first, &second, &second, &second].map(finished_on);
+        for one in all {
+            one.await;
+        }
+    });
+    let here = std::thread::current().id();
+    for (number, bench) in [&first, &second].into_iter().enumerate() {
+        assert_eq!(
+            block_on(async { finished_on(bench).await }),
+            here,
+            "{number}"
+        );
+    }
+}
