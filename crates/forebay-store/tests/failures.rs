@@ -391,3 +391,19 @@ fn what_is_written_past_the_cache_of_the_kernel_is_not_in_it() {
         assert_eq!(is_cached, !opened.direct, "{name}");
     }
 }
+
+#[test]
+fn a_request_says_what_it_asks_for() {
+    let request = Request {
+        kind: IoKind::Discard,
+        object: ObjectId(23),
+        offset_bytes: 4096,
+        length_bytes: 8192,
+    };
+    let io = Io::new(request, Vec::new(), Arc::<support::Desk>::default(), 91);
+    let said = format!("{io:?}");
+    for part in ["Discard", "23", "4096", "8192", "91"] {
+        assert!(said.contains(part), "{said} without {part}");
+    }
+    io.succeed();
+}

@@ -4,7 +4,10 @@ mod support;
 
 use forebay::{Advice, File, Settings};
 use forebay_base::sync::{Mutex, lock};
-use forebay_store::{CountStore, Counts, Geometry, Io, IoKind, PagePointer, Store};
+use forebay_store::{
+    CountStore, Counts, Failure, Fault, FaultAction, FaultStore, FaultWhen, Geometry, Io, IoKind,
+    PagePointer, Store,
+};
 use std::ops::Range;
 use std::sync::Arc;
 use support::void::Void;
@@ -96,5 +99,36 @@ fn only_reads_with_the_page_that_the_caller_needs_are_awaited() {
         let advised = file.advise(Advice::WillNeed, later).await;
         advised.expect("it is advice");
         assert_eq!(seen(), [false]);
+    });
+}
+
+/// A place that cannot be read costs a stream three quarters of its window, and not all of it.
+#[test]
+fn a_read_that_failed_makes_the_window_a_quarter() {
+    simulate(1, |rt| async {
+        let faults = Arc::new(FaultStore::new(rt.clone(), Arc::new(Void)));
+        let counts = Arc::new(CountStore::new(rt.clone(), faults.clone()));
+        let settings = Settings {
+            readahead_pages: 32,
+            ..Settings::of_mib(8)
+        };
+        let bench = Bench::with(rt, settings, |_, _| counts.clone());
+        let file = bench.open(FILE_PAGES * PAGE as u64);
+        faults.inject(Fault {
+            when: FaultWhen::First(1),
+            ..Fault::each(IoKind::Read, FaultAction::Fail(Failure::Device(5)))
+        });
+        read(&file, 5_000..5_001).await;
+        let before = counts.counts(IoKind::Read);
+        for page in 5_001..5_401 {
+            read(&file, page..page + 1).await;
+        }
+        let after = counts.counts(IoKind::Read);
+        let (requests, pages) = (after.requests - before.requests, after.pages - before.pages);
+        assert!(
+            (4..=8).contains(&(pages / requests)),
+            "{pages} in {requests}"
+        );
+        bench.assert_consistent();
     });
 }
