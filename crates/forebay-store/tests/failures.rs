@@ -354,8 +354,8 @@ fn dropping_an_unfinished_request_stops_the_program() {
     assert!(said.contains("dropped an unfinished Request"), "{said}");
 }
 
-/// Whether a byte of the file at `path` is in the kernel's cache. None if the system does not say, or
-/// if the file has no other place.
+/// Whether a byte of the file at `path` is in the kernel's cache. None if the system does not say,
+/// or if the file has no other place.
 fn is_cached(path: &Path) -> Option<bool> {
     const TMPFS: u32 = 0x0102_1994;
     let file = std::fs::File::open(path).expect("it is there");
@@ -379,13 +379,13 @@ fn what_is_written_past_the_cache_of_the_kernel_is_not_in_it() {
         let folder = tempfile::tempdir().expect("a folder for the test");
         let path = folder.path().join("data");
         let mode = OpenMode::Create {
-            length_bytes: Some(8 * 4096),
+            length_bytes: Some(4 * 4096),
         };
         let opened = store.open(&path, mode).expect("it opens");
         let driver = driver_of(&store);
-        let written = driver.write(opened.object, 0, &[7; 8 * 4096]);
+        let written = driver.write(opened.object, 0, &[7; 4 * 4096]);
         written.expect("there is room");
-        assert!(driver.read(opened.object, 0, 8 * 4096) == [7; 8 * 4096]);
+        assert!(driver.read(opened.object, 0, 4 * 4096) == [7; 4 * 4096]);
         // To look may bring it there.
         let is_cached = is_cached(&path).unwrap_or(!opened.direct);
         assert_eq!(is_cached, !opened.direct, "{name}");

@@ -372,7 +372,7 @@ fn a_store_that_another_thread_drops_ends_when_the_lane_of_a_thread_comes_back()
             return;
         };
         let dropper = block_on(async {
-            let write = driver.submit_write(object, 0, &[round; 64 * PAGE_BYTES]);
+            let write = driver.submit_write(object, 0, &vec![round; 64 * PAGE_BYTES]);
             driver.finish(write).await.expect("the disk is well");
             let commit = driver.submit(commit_of(object), Vec::new());
             let desk = driver.desk.clone();
@@ -386,8 +386,8 @@ fn a_store_that_another_thread_drops_ends_when_the_lane_of_a_thread_comes_back()
     }
 }
 
-/// Requests of one store in the lane of another would be taken off the count of the wrong store, which
-/// would have no room any more.
+/// Requests of one store in the lane of another would be taken off the count of the wrong store,
+/// which would have no room any more.
 #[test]
 fn a_thread_with_a_lane_of_one_store_keeps_it_for_that_store() {
     let (Some(first), Some(second)) = (bench(), bench()) else {

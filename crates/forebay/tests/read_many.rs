@@ -334,8 +334,8 @@ fn a_call_that_gets_no_memory_ends_and_leaves_nothing_locked() {
     });
 }
 
-/// There is no memory for the last requests before the first have come in, which takes long. They are
-/// then read in the memory of those.
+/// There is no memory for the last requests before the first have come in, which takes long. They
+/// are then read in the memory of those.
 #[test]
 fn requests_that_get_no_memory_ahead_of_their_turn_get_some_in_their_turn() {
     simulate(9, async |rt: Rt| {

@@ -84,8 +84,8 @@ impl Store for Awaited {
     fn register_memory(&self, _base: PagePointer, _length_bytes: usize) {}
 }
 
-/// A store may let a thread that waits for its own request take the answer itself. Nobody would take
-/// that of a request which nobody waits for.
+/// A store may let a thread that waits for its own request take the answer itself. Nobody would
+/// take that of a request which nobody waits for.
 #[test]
 fn only_reads_with_the_page_that_the_caller_needs_are_awaited() {
     simulate(1, |rt| async {

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 const MOST_SECONDS: u64 = 240;
 const PROCESSOR_SECONDS: &str = "40";
 const MEMORY_BYTES: &str = "8589934592";
-/// One that takes so many times the time that it takes without a mutant, and this many seconds more,
-/// is stopped before. The machine may have other work.
+/// One that takes so many times the time that it takes without a mutant, and this many seconds
+/// more, is stopped before. The machine may have other work.
 const TIMES: u64 = 15;
 const MORE_SECONDS: u64 = 30;
 
