@@ -270,3 +270,13 @@ fn no_program_that_the_process_starts_gets_a_descriptor() {
     assert_eq!(inherited(), before, "of a volume for reading");
     drop(read);
 }
+
+#[test]
+fn whoever_has_a_volume_is_named() {
+    for (user, said) in [
+        (VolumeUser::Server, "another server"),
+        (VolumeUser::Machine, "this machine"),
+    ] {
+        assert!(user.to_string().starts_with(said), "{user}");
+    }
+}
