@@ -240,7 +240,7 @@ fn a_scheme_chooses_the_opener_and_one_that_is_unknown_is_refused_with_those_tha
 fn inherited() -> BTreeSet<(String, PathBuf)> {
     const CLOSED_ON_EXEC: u64 = 0o2_000_000;
     let listed = std::fs::read_dir("/proc/self/fdinfo").expect("the system lists them");
-    let names = listed.filter_map(|entry| Some(entry.ok()?.file_name().into_string().ok()?));
+    let names = listed.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let is_inherited = |name: &String| {
         // Other tests close theirs meanwhile.
         let said = std::fs::read_to_string(format!("/proc/self/fdinfo/{name}")).ok()?;
