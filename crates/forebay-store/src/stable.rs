@@ -56,4 +56,15 @@ mod tests {
         assert!(!needs_stable_pages(EXT4, false));
         assert!(!needs_stable_pages(0, false), "nothing was said");
     }
+
+    /// A file in memory has neither checksums nor a device.
+    #[test]
+    fn a_file_in_memory_needs_no_stable_pages() {
+        const TMPFS: u64 = 0x0102_1994;
+        let file = rustix::fs::memfd_create("stable", rustix::fs::MemfdFlags::CLOEXEC);
+        let file = file.expect("the system makes files in memory");
+        assert_eq!(file_system_magic(&file), TMPFS);
+        assert!(!has_stable_writes(&file));
+        assert!(!is_needed_by(&file));
+    }
 }

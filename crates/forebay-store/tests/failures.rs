@@ -353,3 +353,57 @@ fn dropping_an_unfinished_request_stops_the_program() {
     assert_eq!(signal, Some(6), "it ends by an abort: {said}");
     assert!(said.contains("dropped an unfinished Request"), "{said}");
 }
+
+/// Whether a byte of the file at `path` is in the kernel's cache. None if the system does not say,
+/// or if the file has no other place.
+fn is_cached(path: &Path) -> Option<bool> {
+    const TMPFS: u32 = 0x0102_1994;
+    let file = std::fs::File::open(path).expect("it is there");
+    let system = rustix::fs::fstatfs(&file).ok()?;
+    if system.f_type as u32 == TMPFS {
+        return None;
+    }
+    let mut byte = [0];
+    let mut pieces = [std::io::IoSliceMut::new(&mut byte)];
+    match rustix::io::preadv2(&file, &mut pieces, 0, rustix::io::ReadWriteFlags::NOWAIT) {
+        Ok(_) => Some(true),
+        Err(rustix::io::Errno::AGAIN) => Some(false),
+        Err(_) => None,
+    }
+}
+
+/// Bytes that this cache keeps need not be kept by the kernel once more.
+#[test]
+fn what_is_written_past_the_cache_of_the_kernel_is_not_in_it() {
+    for (name, store) in file_stores() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let path = folder.path().join("data");
+        let mode = OpenMode::Create {
+            length_bytes: Some(4 * 4096),
+        };
+        let opened = store.open(&path, mode).expect("it opens");
+        let driver = driver_of(&store);
+        let written = driver.write(opened.object, 0, &[7; 4 * 4096]);
+        written.expect("there is room");
+        assert!(driver.read(opened.object, 0, 4 * 4096) == [7; 4 * 4096]);
+        // To look may bring it there.
+        let is_cached = is_cached(&path).unwrap_or(!opened.direct);
+        assert_eq!(is_cached, !opened.direct, "{name}");
+    }
+}
+
+#[test]
+fn a_request_says_what_it_asks_for() {
+    let request = Request {
+        kind: IoKind::Discard,
+        object: ObjectId(23),
+        offset_bytes: 4096,
+        length_bytes: 8192,
+    };
+    let io = Io::new(request, Vec::new(), Arc::<support::Desk>::default(), 91);
+    let said = format!("{io:?}");
+    for part in ["Discard", "23", "4096", "8192", "91"] {
+        assert!(said.contains(part), "{said} without {part}");
+    }
+    io.succeed();
+}

@@ -357,3 +357,60 @@ fn a_store_is_dropped_by_a_finisher_on_a_thread_that_waits() {
         }
     });
 }
+
+/// The store waits for a lane with a request in it, which comes back idle when the thread goes on.
+#[test]
+fn a_store_that_another_thread_drops_ends_when_the_lane_of_a_thread_comes_back() {
+    for round in 0..10 {
+        let Some(Bench {
+            driver,
+            store,
+            object,
+            folder,
+        }) = bench()
+        else {
+            return;
+        };
+        let dropper = block_on(async {
+            let write = driver.submit_write(object, 0, &vec![round; 64 * PAGE_BYTES]);
+            driver.finish(write).await.expect("the disk is well");
+            let commit = driver.submit(commit_of(object), Vec::new());
+            let desk = driver.desk.clone();
+            drop(driver);
+            let dropper = thread::spawn("drops it", move || drop(store));
+            assert_eq!(desk.take(commit).await.result, Ok(()));
+            dropper.expect("a thread")
+        });
+        dropper.join();
+        drop(folder);
+    }
+}
+
+/// Requests of one store in the lane of another would be taken off the count of the wrong store,
+/// which would have no room any more.
+#[test]
+fn a_thread_with_a_lane_of_one_store_keeps_it_for_that_store() {
+    let (Some(first), Some(second)) = (bench(), bench()) else {
+        return;
+    };
+    let finished_on = |bench: &Bench| {
+        let place = Arc::new(FinishingThread::default());
+        let io = Io::new(commit_of(bench.object), Vec::new(), place.clone(), 0);
+        bench.store.submit(io.awaited());
+        async move { place.take().await }
+    };
+    block_on(async {
+        let all = [&first, &second, &second, &second].map(finished_on);
+        for one in all {
+            one.await;
+        }
+    });
+    let here = std::thread::current().id();
+    for (number, bench) in [&first, &second].into_iter().enumerate() {
+        assert_eq!(
+            block_on(async { finished_on(bench).await }),
+            here,
+            "{number}"
+        );
+    }
+}

@@ -4,7 +4,9 @@ use forebay_store::{
     FileStore, FileStoreSettings, MemoryStore, OpenError, Opener, Openers, Volume, VolumeError,
     VolumeMode, VolumeUser,
 };
+use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 const LENGTH_BYTES: u64 = 1 << 20;
@@ -232,4 +234,49 @@ fn a_scheme_chooses_the_opener_and_one_that_is_unknown_is_refused_with_those_tha
         "ftp://host/disk: addresses that begin with ftp:// are not known here; known are paths, \
          file://, memory://; a file of that name is ./ftp://host/disk"
     );
+}
+
+/// The descriptors of this process that programs which it starts would get.
+fn inherited() -> BTreeSet<(String, PathBuf)> {
+    const CLOSED_ON_EXEC: u64 = 0o2_000_000;
+    let listed = std::fs::read_dir("/proc/self/fdinfo").expect("the system lists them");
+    let names = listed.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let is_inherited = |name: &String| {
+        // Other tests close theirs meanwhile.
+        let said = std::fs::read_to_string(format!("/proc/self/fdinfo/{name}")).ok()?;
+        let flags = said.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        let flags = u64::from_str_radix(flags.trim(), 8).ok()?;
+        (flags & CLOSED_ON_EXEC == 0).then_some(())
+    };
+    let all = names.filter(|name| is_inherited(name).is_some());
+    let with_targets = all.filter_map(|name| {
+        let target = std::fs::read_link(format!("/proc/self/fd/{name}")).ok()?;
+        Some((name, target))
+    });
+    with_targets.collect()
+}
+
+/// A program that is started beside an open volume must not keep the volume locked, nor its file on
+/// the disk.
+#[test]
+fn no_program_that_the_process_starts_gets_a_descriptor() {
+    let before = inherited();
+    let fixtures = Fixture::all();
+    let made = fixtures[0].open(7, CREATE).expect("it is made");
+    assert_eq!(inherited(), before, "of a volume for writing");
+    drop(made);
+    let read = fixtures[0].open(7, VolumeMode::ReadOnly);
+    let read = read.expect("it is there");
+    assert_eq!(inherited(), before, "of a volume for reading");
+    drop(read);
+}
+
+#[test]
+fn whoever_has_a_volume_is_named() {
+    for (user, said) in [
+        (VolumeUser::Server, "another server"),
+        (VolumeUser::Machine, "this machine"),
+    ] {
+        assert!(user.to_string().starts_with(said), "{user}");
+    }
 }

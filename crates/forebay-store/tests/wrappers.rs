@@ -5,11 +5,13 @@ mod support;
 use forebay_base::{Instant, Span};
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{
-    CountStore, DelayStore, Delays, Failure, Fault, FaultAction, FaultStore, FaultWhen, Finish, Io,
-    IoKind, MemoryStore, ObjectId, Rate, RateStore, Request, Store,
+    CountStore, DelayStore, Delays, Failure, Fault, FaultAction, FaultStore, FaultWhen, Finish,
+    Geometry, Io, IoKind, MemoryStore, ObjectId, PagePointer, Rate, RateStore, Request, Store,
 };
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use support::Driver;
+use support::arena::Arena;
 
 const OBJECT: ObjectId = ObjectId(1);
 
@@ -360,4 +362,57 @@ fn counts_add_up() {
         (reads.requests, reads.failed, reads.spent),
         (1, 1, Span::ZERO)
     );
+}
+
+/// A store that adds up which memory it may use.
+#[derive(Default)]
+struct Registry {
+    registered_bytes: AtomicUsize,
+    forgotten_bytes: AtomicUsize,
+}
+
+impl Store for Registry {
+    fn geometry(&self) -> Geometry {
+        MemoryStore::new().geometry()
+    }
+
+    fn submit(&self, io: Io) {
+        io.succeed();
+    }
+
+    fn register_memory(&self, _base: PagePointer, length_bytes: usize) {
+        self.registered_bytes
+            .fetch_add(length_bytes, Ordering::Relaxed);
+    }
+
+    fn forget_memory(&self, _base: PagePointer, length_bytes: usize) {
+        self.forgotten_bytes
+            .fetch_add(length_bytes, Ordering::Relaxed);
+    }
+}
+
+/// Memory that the kernel has pinned and that nobody forgets stays pinned when it is unmapped.
+#[test]
+fn each_wrapper_passes_on_which_memory_is_used() {
+    let (_world, rt) = world();
+    let rate = Rate::bytes(1 << 20);
+    let wrap: [&dyn Fn(Arc<Registry>) -> Arc<dyn Store>; 4] = [
+        &|inner| Arc::new(CountStore::new(rt.clone(), inner)),
+        &|inner| Arc::new(DelayStore::new(rt.clone(), inner, Delays::default())),
+        &|inner| Arc::new(FaultStore::new(rt.clone(), inner)),
+        &|inner| Arc::new(RateStore::new(rt.clone(), inner, rate)),
+    ];
+    let page = Arena::new(1).lend_with(&[0; 4096])[0];
+    for (number, wrap) in wrap.iter().enumerate() {
+        let inner = Arc::new(Registry::default());
+        let wrapper = wrap(inner.clone());
+        let seen = || {
+            let both = [&inner.registered_bytes, &inner.forgotten_bytes];
+            both.map(|bytes| bytes.load(Ordering::Relaxed))
+        };
+        wrapper.register_memory(page, 4096);
+        assert_eq!(seen(), [4096, 0], "wrapper {number}");
+        wrapper.forget_memory(page, 4096);
+        assert_eq!(seen(), [4096, 4096], "wrapper {number}");
+    }
 }

@@ -141,3 +141,20 @@ fn a_commit_covers_some_whole_units_of_the_store() {
         bench.assert_consistent();
     });
 }
+
+/// All of a burst may be under way before its first pages are written: what is left to write is no
+/// part of what commits have to free.
+#[test]
+fn the_first_pages_of_a_burst_are_committed_before_the_last_are_written() {
+    simulate(4, |rt| async move {
+        let (bench, counts) = far(&rt, 1, Span::from_micros(200));
+        let file = bench.open(0);
+        let burst = vec![1; 560 * PAGE];
+        file.write_at(&burst, 0).await.expect("memory takes it");
+        rt.sleep(Span::from_secs(2)).await;
+        assert_eq!(bench.cache.statistics().dirty(), 0);
+        let commits = counts.counts(IoKind::Commit).requests;
+        assert!((2..=4).contains(&commits), "{commits}");
+        bench.assert_consistent();
+    });
+}

@@ -334,6 +334,40 @@ fn a_call_that_gets_no_memory_ends_and_leaves_nothing_locked() {
     });
 }
 
+/// There is no memory for the last requests before the first have come in, which takes long. They
+/// are then read in the memory of those.
+#[test]
+fn requests_that_get_no_memory_ahead_of_their_turn_get_some_in_their_turn() {
+    simulate(9, async |rt: Rt| {
+        let settings = Settings {
+            held_timeout: Span::from_secs(1),
+            ..Settings::of_mib(2)
+        };
+        let delays = Delays {
+            read: Span::from_secs(3),
+            ..Delays::default()
+        };
+        let bench = Bench::with(rt, settings, |rt, memory| {
+            Arc::new(DelayStore::new(rt, memory, delays))
+        });
+        let file = cold(&bench, 2_000).await;
+        let mut guards = Vec::new();
+        let mut page = 0;
+        while let Ok(guard) = file.page(page).await {
+            guards.push(guard);
+            page += 1;
+        }
+        guards.truncate(guards.len() - 8);
+        let pages: Vec<u64> = (1_500..1_540).collect();
+        let mut bytes = buffers(40);
+        let mut many = requests(&mut bytes, &pages);
+        assert_eq!(file.read_many(&mut many).await, Ok(()));
+        assert!(are_the_pages(&bytes, &pages));
+        drop(guards);
+        bench.assert_consistent();
+    });
+}
+
 #[test]
 fn a_call_that_is_dropped_leaves_reads_that_end_by_themselves() {
     simulate(7, async |rt: Rt| {

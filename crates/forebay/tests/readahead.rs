@@ -2,8 +2,12 @@
 
 mod support;
 
-use forebay::{File, Settings};
-use forebay_store::{CountStore, Counts, IoKind, Store};
+use forebay::{Advice, File, Settings};
+use forebay_base::sync::{Mutex, lock};
+use forebay_store::{
+    CountStore, Counts, Failure, Fault, FaultAction, FaultStore, FaultWhen, Geometry, Io, IoKind,
+    PagePointer, Store,
+};
 use std::ops::Range;
 use std::sync::Arc;
 use support::void::Void;
@@ -61,4 +65,70 @@ fn one_large_read_is_made_of_requests_as_long_as_the_store_takes() {
 fn switched_off_it_reads_what_is_missing_page_by_page() {
     let counts = reads_for(0, 5_000..5_100);
     assert_eq!((counts.requests, counts.pages), (100, 100));
+}
+
+/// A store that notes whether somebody waits for each of its reads.
+#[derive(Default)]
+struct Awaited(Mutex<Vec<bool>>);
+
+impl Store for Awaited {
+    fn geometry(&self) -> Geometry {
+        Void.geometry()
+    }
+
+    fn submit(&self, io: Io) {
+        lock(&self.0).push(io.is_awaited());
+        Void.submit(io);
+    }
+
+    fn register_memory(&self, _base: PagePointer, _length_bytes: usize) {}
+}
+
+/// A store may let a thread that waits for its own request take the answer itself. Nobody would
+/// take that of a request which nobody waits for.
+#[test]
+fn only_reads_with_the_page_that_the_caller_needs_are_awaited() {
+    simulate(1, |rt| async {
+        let store = Arc::new(Awaited::default());
+        let bench = Bench::with(rt, Settings::of_mib(8), |_, _| store.clone());
+        let file = bench.open(FILE_PAGES * PAGE as u64);
+        let seen = || std::mem::take(&mut *lock(&store.0));
+        read(&file, 5_000..5_001).await;
+        assert_eq!(seen(), [true]);
+        let later = 6_000 * PAGE as u64..6_008 * PAGE as u64;
+        let advised = file.advise(Advice::WillNeed, later).await;
+        advised.expect("it is advice");
+        assert_eq!(seen(), [false]);
+    });
+}
+
+/// A place that cannot be read costs a stream three quarters of its window, and not all of it.
+#[test]
+fn a_read_that_failed_makes_the_window_a_quarter() {
+    simulate(1, |rt| async {
+        let faults = Arc::new(FaultStore::new(rt.clone(), Arc::new(Void)));
+        let counts = Arc::new(CountStore::new(rt.clone(), faults.clone()));
+        let settings = Settings {
+            readahead_pages: 32,
+            ..Settings::of_mib(8)
+        };
+        let bench = Bench::with(rt, settings, |_, _| counts.clone());
+        let file = bench.open(FILE_PAGES * PAGE as u64);
+        faults.inject(Fault {
+            when: FaultWhen::First(1),
+            ..Fault::each(IoKind::Read, FaultAction::Fail(Failure::Device(5)))
+        });
+        read(&file, 5_000..5_001).await;
+        let before = counts.counts(IoKind::Read);
+        for page in 5_001..5_401 {
+            read(&file, page..page + 1).await;
+        }
+        let after = counts.counts(IoKind::Read);
+        let (requests, pages) = (after.requests - before.requests, after.pages - before.pages);
+        assert!(
+            (4..=8).contains(&(pages / requests)),
+            "{pages} in {requests}"
+        );
+        bench.assert_consistent();
+    });
 }

@@ -724,3 +724,18 @@ fn a_file_whose_length_the_store_refused_is_not_written() {
         assert_eq!(bench.memory.length_bytes(FILE), at(20));
     });
 }
+
+/// Only anonymous pages lie in swap: a file that is cut takes nothing from their count.
+#[test]
+fn a_cut_of_a_file_leaves_the_count_of_pages_in_swap_alone() {
+    simulate(31, |rt| async move {
+        let bench = Bench::plain(rt, 8);
+        bench.set_swap(ObjectId(9), 1 << 20);
+        let file = bench.open(0);
+        write_pages(&file, 0..10).await.expect("memory takes it");
+        file.sync().await.expect("the store is well");
+        file.truncate(PAGE as u64).await.expect("it is cut");
+        bench.assert_consistent();
+        assert_eq!(file.len(), PAGE as u64);
+    });
+}

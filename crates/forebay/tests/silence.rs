@@ -406,6 +406,8 @@ fn a_sync_does_not_wait_for_a_lost_request_while_others_end() {
         );
         let took = bench.rt.now().since(began);
         assert!(took <= Span::from_secs(8), "{took}");
+        // Others may be served first, so silence of its own for one answer proves nothing.
+        assert!(took >= Span::from_secs(3), "{took}");
         assert!(bench.count(Counter::WaitsOverdue) > 0, "it was reported");
         speak(&bench, &faults).await;
         assert_eq!(file.sync().await, Ok(()));

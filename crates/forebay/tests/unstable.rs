@@ -451,3 +451,22 @@ fn swap_does_not_lie_in_a_store_that_may_forget_it() {
         assert_eq!(swap(&lasting.expect("a second store is attached")), Ok(()));
     });
 }
+
+/// A turn of the flusher holds its object until the pages are committed, and no longer.
+#[test]
+fn objects_that_the_flusher_wrote_and_committed_are_forgotten() {
+    simulate(21, |rt| async move {
+        let settings = Settings {
+            objects_limit: 9,
+            ..Remote::eager(8)
+        };
+        let remote = Remote::writing_in(rt.clone(), settings, Span::from_millis(1));
+        for object in 100..150 {
+            let file = remote.bench.open_object(ObjectId(object), 0);
+            write_pages(&file, 0..2).await.expect("memory takes it");
+            drop(file);
+            rt.sleep(Span::from_secs(1)).await;
+        }
+        remote.bench.assert_consistent();
+    });
+}

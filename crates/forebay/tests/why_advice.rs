@@ -209,6 +209,8 @@ fn twice_the_limit_that_holds_a_burst_is_advised() {
         (usual(), higher, ratio(40)),
         (bytes(3 << 20), higher, bytes(6 << 20)),
         (strict(50), higher, part(100)),
+        // All of the limit is its part, so the limit itself holds it.
+        (strict(100), higher, ratio(40)),
         // 400 pages: half of what the ratio allows.
         (promise(200), longer, promise(400)),
         (age(1_000), longer, age(2_000)),

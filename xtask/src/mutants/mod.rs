@@ -115,19 +115,22 @@ fn try_out(call: &Call) -> Result<bool, TaskError> {
         0 => None,
         seeds => Some(Swarm::build(&tree, &target.join("build"), seeds)?),
     };
+    let plays_well = |number| swarm.as_ref().map_or(Ok(true), |of| of.passes(number));
+    let failed = |by: &str| TaskError::Failed {
+        command: format!("run {by} of {} without a mutant", call.part.name()),
+        message: format!("see {:?}", built.programs),
+    };
+    let programs = trial::quickest_first(tree.path(), call.part, &built.programs)?;
+    let programs = programs.ok_or_else(|| failed("the tests"))?;
+    if !plays_well(0)? {
+        return Err(failed("the swarm"));
+    }
     let notices = |number, mutant| -> Result<Option<&'static str>, TaskError> {
-        if !trial::passes(tree.path(), call.part, &built.programs, number, mutant)? {
+        if !trial::passes(tree.path(), call.part, &programs, (number, mutant))? {
             return Ok(Some("the tests"));
         }
-        let plays_well = swarm.as_ref().map_or(Ok(true), |of| of.passes(number))?;
-        Ok((!plays_well).then_some("the swarm"))
+        Ok((!plays_well(number)?).then_some("the swarm"))
     };
-    if let Some(by) = notices(0, None)? {
-        return Err(TaskError::Failed {
-            command: format!("run {by} of {} without a mutant", call.part.name()),
-            message: format!("see {:?}", built.programs),
-        });
-    }
     let mut tally = Tally::default();
     for (number, mutant) in (1..).zip(&chosen) {
         if built.unviable.contains(&number) {
@@ -136,7 +139,7 @@ fn try_out(call: &Call) -> Result<bool, TaskError> {
             println!("not woven in: {}", mutant.name());
             tally.left_out += 1;
         } else {
-            let caught_by = notices(number, Some(mutant))?;
+            let caught_by = notices(number, mutant)?;
             tally.note(caught_by, mutant, &mutant.line_of(&root)?, &survivors);
         }
     }

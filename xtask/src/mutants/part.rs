@@ -73,9 +73,10 @@ impl Part {
         }
     }
 
-    /// The tests that are run, one program after the other until one fails: quick ones that see
-    /// much come first. Of the engine's, those on real threads (`stress`, `stress_files`, `kills`,
-    /// `dropped_cuts`) and the explored schedules are left out: they take longest.
+    /// The tests that are run, one program after the other until one fails: the unit tests first,
+    /// then the others, those that take least time first. Of the engine's, those on real threads
+    /// (`stress`, `stress_files`, `kills`, `dropped_cuts`) and the explored schedules are left out:
+    /// they take longest.
     pub(super) fn tests(self) -> &'static [&'static str] {
         match self {
             Part::Laws => &["--lib"],

@@ -8,20 +8,60 @@ use std::process::{Command, Stdio};
 
 /// A program that takes longer than this, or so much processor time or memory, is stopped: most
 /// such mutants never end.
-const WALL_SECONDS: &str = "240";
+const MOST_SECONDS: u64 = 240;
 const PROCESSOR_SECONDS: &str = "40";
 const MEMORY_BYTES: &str = "8589934592";
+/// One that takes so many times the time that it takes without a mutant, and this many seconds
+/// more, is stopped before. The machine may have other work.
+const TIMES: u64 = 15;
+const MORE_SECONDS: u64 = 30;
 
-/// Whether all tests pass with mutant `number` switched on; 0 is none of them.
-pub(super) fn passes(
+/// A program of tests, and the time that it may take.
+pub(super) struct Program {
+    path: PathBuf,
+    longest_s: u64,
+}
+
+/// Runs `programs` without a mutant. Returns those that took least time first, but the unit tests
+/// before all; none if one of them fails.
+#[allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "how long a program takes says how long one with a mutant may take"
+)]
+pub(super) fn quickest_first(
     tree: &Path,
     part: Part,
     programs: &[PathBuf],
-    number: usize,
-    mutant: Option<&Mutant>,
+) -> Result<Option<Vec<Program>>, TaskError> {
+    let mut timed = Vec::new();
+    for (place, program) in programs.iter().enumerate() {
+        let began = std::time::Instant::now();
+        let mut program = Program {
+            path: program.clone(),
+            longest_s: MOST_SECONDS,
+        };
+        if !run(tree, part, &program, 0, &[])? {
+            return Ok(None);
+        }
+        let took = began.elapsed();
+        let longest_s = MORE_SECONDS + TIMES * took.as_secs();
+        program.longest_s = longest_s.min(MOST_SECONDS);
+        timed.push((place > 0, took, program));
+    }
+    timed.sort_by_key(|(comes_later, took, _)| (*comes_later, *took));
+    Ok(Some(timed.into_iter().map(|of| of.2).collect()))
+}
+
+/// Whether all tests pass with mutant `number` switched on.
+pub(super) fn passes(
+    tree: &Path,
+    part: Part,
+    programs: &[Program],
+    (number, mutant): (usize, &Mutant),
 ) -> Result<bool, TaskError> {
     // Those of the changed file are quick, and often enough.
-    if let (Some(mutant), Some(unit_tests)) = (mutant, programs.first()) {
+    if let Some(unit_tests) = programs.first() {
         let module = module_of(&mutant.file, part.folder());
         if !run(tree, part, unit_tests, number, &[&module])? {
             return Ok(false);
@@ -38,16 +78,16 @@ pub(super) fn passes(
 fn run(
     tree: &Path,
     part: Part,
-    program: &Path,
+    program: &Program,
     number: usize,
     filter: &[&str],
 ) -> Result<bool, TaskError> {
     let status = Command::new("timeout")
-        .args(["--signal=KILL", WALL_SECONDS, "prlimit"])
+        .args(["--signal=KILL", &program.longest_s.to_string(), "prlimit"])
         .arg(format!("--cpu={PROCESSOR_SECONDS}"))
         .arg(format!("--as={MEMORY_BYTES}"))
         .arg("--core=0")
-        .arg(program)
+        .arg(&program.path)
         .arg("--quiet")
         .args(filter)
         .current_dir(tree.join(part.folder()))

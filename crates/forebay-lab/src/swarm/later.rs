@@ -17,6 +17,9 @@ pub(super) const LIMITS_SINCE_SEED: u64 = 2_000_000;
 /// The first seeds that have worlds of volumes.
 pub(super) const VOLUMES_SINCE_SEED: u64 = 3_000_000;
 
+/// The first seeds that have worlds of strict stores.
+pub(super) const STRICT_SINCE_SEED: u64 = 4_000_000;
+
 /// Whether `seed` is one of the later ones.
 pub(super) fn is_later(seed: u64) -> bool {
     seed >= SINCE_SEED

@@ -5,7 +5,7 @@ use super::budgets::change_memory;
 use super::client::{Client, PAGE, read_only};
 use super::crowd::start_crowd;
 use super::ledger::Ledger;
-use super::loops::{judge_ages, judge_elastic, judge_loops, judge_promises};
+use super::loops::{judge_ages, judge_elastic, judge_loops, judge_promises, judge_strict};
 use super::plan::{Part, Plan, Reduction};
 use super::pressure::judge_pressure;
 use super::reopen::judge_images;
@@ -103,6 +103,7 @@ fn judge_worlds(seed: u64) -> Option<Violation> {
         .or_else(|| judge_pressure(seed))
         .or_else(|| judge_ages(seed))
         .or_else(|| judge_elastic(seed))
+        .or_else(|| judge_strict(seed))
         .or_else(|| judge_volumes(seed))
 }
 

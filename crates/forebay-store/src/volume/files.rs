@@ -206,3 +206,18 @@ fn open_unused(path: &Path, read_only: bool) -> Result<(File, Option<String>), V
     let file = open(OFlags::empty()).map(File::from).map_err(failed)?;
     Ok((file, warning))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_a_new_name_is_the_one_that_is_made_durable() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        assert!(sync_folder(&folder.path().join("data")).is_ok());
+        assert!(sync_folder(Path::new("data")).is_ok(), "the current one");
+        let gone = folder.path().join("no folder").join("data");
+        let refused = sync_folder(&gone).map_err(|error| error.kind());
+        assert_eq!(refused, Err(io::ErrorKind::NotFound));
+    }
+}

@@ -210,3 +210,47 @@ impl Engine {
         self.stores.ask_for_commits();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::cache::Cache;
+    use crate::settings::BackingSettings;
+    use forebay_base::Span;
+    use forebay_base::sync::lock;
+    use forebay_law::drain::DrainLimit;
+    use forebay_law::limits::DirtyLimits;
+    use forebay_rt::{Virtual, VirtualSettings};
+    use forebay_store::{MemoryStore, ObjectId};
+    use std::sync::Arc;
+
+    /// A store with a promise that has written nothing yet.
+    #[test]
+    fn a_promise_leaves_a_new_store_an_eighth_of_what_others_left() {
+        let world = Virtual::new(VirtualSettings::default());
+        let rt = world.rt();
+        world.run(async move {
+            let cache = Cache::small(&rt, 8);
+            let promise = BackingSettings {
+                drain: Some(Span::from_secs(1)),
+                ..BackingSettings::default()
+            };
+            let store = cache.attach_with(Arc::new(MemoryStore::new()), promise);
+            let store = store.expect("the store is well");
+            let file = cache.open(&store, ObjectId(1), 0).expect("it opens");
+            let (engine, backing) = (&file.handle.engine, &file.handle.backing);
+            lock(&backing.rates).drain = DrainLimit::of(1_000);
+            let limits = DirtyLimits {
+                thresh: 4_000,
+                background: 2_000,
+            };
+            let part_of = |dirty| engine.store_part(backing, &limits, dirty);
+            assert_eq!(
+                [3_200, 4_000, 4_400].map(|dirty| part_of(dirty).thresh),
+                [100, 0, 0]
+            );
+            let part = part_of(0);
+            assert_eq!((part.thresh, part.background), (500, 250));
+            assert!(part.is_strict && part.has_promise);
+        });
+    }
+}

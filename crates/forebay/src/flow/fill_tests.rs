@@ -147,6 +147,22 @@ fn a_run_goes_round_a_page_that_came_meanwhile() {
     });
 }
 
+/// The end of the object may be the end of the pages before: there is nothing there to go round.
+#[test]
+fn a_run_passes_no_page_at_the_end_of_its_object() {
+    simulate(|world| async move {
+        let (engine, object) = (world.engine(), &*world.file.handle.object);
+        let free = world.free_pages();
+        let mut run = PendingRun::new(engine, object, 0..0);
+        let fresh = engine.run_at_once(Home::near(0), 2);
+        let batch = object.begin_batch().expect("nothing is cut");
+        let fresh = fresh.expect("memory is free");
+        assert_eq!(run.put_in((PAGES, None), fresh, &batch), 0);
+        assert_eq!((run.requests, world.there()), (0, Vec::new()));
+        assert_eq!(world.free_pages(), free);
+    });
+}
+
 #[test]
 fn a_run_ends_where_memory_ends() {
     const LEFT: usize = 37;

@@ -19,6 +19,7 @@ mod promised;
 mod refusal;
 mod soak;
 mod stage;
+mod strict;
 mod watch;
 mod work;
 
@@ -27,3 +28,4 @@ pub(super) use elastic::judge_elastic;
 pub(super) use promised::judge_promises;
 pub use soak::{Comparison, Figure, FigureKind, LoadRun, Scene, run_load};
 pub(super) use stage::judge_loops;
+pub(super) use strict::judge_strict;

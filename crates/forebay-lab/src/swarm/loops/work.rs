@@ -50,6 +50,12 @@ pub(super) struct Work {
 }
 
 impl Work {
+    /// Begins to judge anew: what was seen before `now` excuses nothing and proves nothing.
+    pub(super) fn judge_anew(&mut self, now: Instant) {
+        self.until = now;
+        (self.held_up, self.idle, self.in_a_row) = (Span::ZERO, Span::ZERO, Span::ZERO);
+    }
+
     /// What is true from `now` on: requests, writers in a call, and what is dirty.
     pub(super) fn note(&mut self, now: Instant, change: impl FnOnce(&mut Work)) -> Option<String> {
         let passed = now.since(self.until);

@@ -110,4 +110,82 @@ mod tests {
         assert!(met(IN_FLIGHT) && met(flag::UNSTABLE | flag::RECLAIM));
         assert!(!met(flag::WRITEBACK) && !met(flag::DIRTY | flag::RECLAIM));
     }
+
+    #[test]
+    fn each_page_is_counted_for_what_it_is() {
+        let of = |word, is_congested| {
+            let mut tally = Tally::default();
+            tally.classify(word, || is_congested);
+            [tally.dirty, tally.unqueued_dirty, tally.congested]
+        };
+        for clean in [0, flag::RECLAIM, flag::REFERENCED] {
+            assert_eq!(of(clean, true), [0, 0, 0], "{clean:#x}");
+        }
+        assert_eq!(of(flag::DIRTY, false), [1, 1, 0]);
+        assert_eq!(of(flag::DIRTY, true), [1, 1, 1]);
+        assert_eq!(of(flag::WRITEBACK, false), [1, 0, 0]);
+        assert_eq!(of(flag::UNSTABLE, false), [1, 0, 0]);
+        assert_eq!(of(IN_FLIGHT, false), [1, 0, 1]);
+        assert_eq!(of(flag::DIRTY | flag::ANON, true), [0, 0, 0]);
+    }
+
+    #[test]
+    fn what_batches_met_adds_up() {
+        let batch = Tally {
+            taken: 1,
+            file_taken: 2,
+            dirty: 3,
+            unqueued_dirty: 4,
+            writeback: 5,
+            immediate: 6,
+            congested: 7,
+            activated: 8,
+            dirty_met: 9,
+            gate_closed: 10,
+            paged_out: 11,
+        };
+        let mut sum = batch;
+        sum.add(batch);
+        let twice = Tally {
+            taken: 2,
+            file_taken: 4,
+            dirty: 6,
+            unqueued_dirty: 8,
+            writeback: 10,
+            immediate: 12,
+            congested: 14,
+            activated: 16,
+            dirty_met: 18,
+            gate_closed: 20,
+            paged_out: 22,
+        };
+        assert_eq!(sum, twice);
+    }
+
+    /// The flags of a node say that all that a pass met was alike.
+    #[test]
+    fn flags_are_raised_by_passes_that_met_nothing_else() {
+        let raised = |tally: Tally, taken| {
+            let flags = ReclaimFlags::default();
+            tally.raise(&flags, taken);
+            [&flags.writeback, &flags.dirty, &flags.congested].map(|of| of.load(Ordering::Relaxed))
+        };
+        assert_eq!(raised(Tally::default(), 0), [false; 3]);
+        let all = Tally {
+            taken: 4,
+            writeback: 4,
+            unqueued_dirty: 4,
+            dirty: 4,
+            congested: 4,
+            ..Tally::default()
+        };
+        assert_eq!(raised(all, 4), [true; 3]);
+        let but_one = Tally {
+            writeback: 3,
+            unqueued_dirty: 3,
+            congested: 3,
+            ..all
+        };
+        assert_eq!(raised(but_one, 4), [false; 3]);
+    }
 }
