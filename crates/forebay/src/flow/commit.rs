@@ -53,6 +53,17 @@ impl Engine {
             u64::MAX
         };
         let number = object.commits.number_for(changes);
+        self.await_commit(backing, object, number, longest).await
+    }
+
+    /// Waits for commit `number` of `object`, and begins it if nobody has.
+    pub(crate) async fn await_commit(
+        &self,
+        backing: &Backing,
+        object: &Arc<ObjectState>,
+        number: u64,
+        longest: Span,
+    ) -> Committed {
         let asked = self.rt.now();
         let mut is_impatient = false;
         loop {
@@ -117,7 +128,7 @@ impl Engine {
     /// Carries out the commit that has begun. It goes on if the caller gives up: half of a commit
     /// would leave pages that no later commit covers. Mostly it is one request, which reports its
     /// own end. A commit of more steps is left to a task.
-    fn begin_commit(&self, backing: &Backing, object: &Arc<ObjectState>) {
+    pub(crate) fn begin_commit(&self, backing: &Backing, object: &Arc<ObjectState>) {
         // An object with requests in flight is not forgotten.
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
         let is_reported = !object.length_unsynced.load(Ordering::Acquire);
