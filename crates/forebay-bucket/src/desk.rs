@@ -106,6 +106,9 @@ pub(crate) struct Desk {
     wanted: VecDeque<u64>,
     planned: VecDeque<u64>,
     uploading: BTreeMap<u64, ChunkName>,
+    /// Memory of chunks that were uploaded, for those that come next: fresh memory costs more than
+    /// what is put there.
+    spares: Vec<Vec<u8>>,
     /// How many uploads have failed and ended what waited then.
     upload_failures: u64,
     /// An upload has failed: none is begun for its own sake until somebody asks for something.
@@ -134,6 +137,7 @@ impl Desk {
             wanted: VecDeque::new(),
             planned: VecDeque::new(),
             uploading: BTreeMap::new(),
+            spares: Vec::new(),
             upload_failures: 0,
             is_put_off: false,
             is_mapping: false,
@@ -308,9 +312,8 @@ impl Desk {
         let chunk_pages = self.manifest().chunk_pages();
         if request.kind == IoKind::Write {
             for (index, page) in (first..end).enumerate() {
-                let mut bytes = vec![0; PAGE];
-                io.copy_page(index, 0, &mut bytes);
-                self.writer.stage(page, bytes);
+                self.writer
+                    .stage_with(page, |bytes| io.copy_page(index, 0, bytes));
             }
             let chunks = first / chunk_pages..=(end - 1) / chunk_pages;
             self.planned
@@ -327,7 +330,7 @@ impl Desk {
                 continue;
             }
             if self.writer.source(page) != Source::Zeros {
-                self.writer.stage(page, vec![0; PAGE]);
+                self.writer.stage(page, &[0; PAGE]);
             }
             page += 1;
         }
@@ -398,6 +401,10 @@ impl Desk {
         for io in self.committing.drain(..) {
             ended.push(io, result);
         }
+        if self.uploading.is_empty() && !self.writer.has_changes() {
+            // A volume that rests keeps no memory for what may come.
+            self.spares = Vec::new();
+        }
         // What it was to hold and does not is for the next record.
         self.writer.thaw();
         self.planned.extend(self.wanted.drain(..));
@@ -432,7 +439,9 @@ impl Desk {
     }
 
     fn assemble(&mut self, scope: Scope, chunk: u64) -> UploadJob {
-        let mut bytes = Vec::with_capacity(self.manifest().chunk_bytes as usize);
+        let mut bytes = self.spares.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.reserve_exact(self.manifest().chunk_bytes as usize);
         let mut base = None;
         let mut inline = Vec::new();
         for (index, (_, source)) in self.writer.assemble(scope, chunk).enumerate() {
@@ -465,11 +474,15 @@ impl Desk {
     /// An upload has ended, with the checksum of its object.
     pub(crate) fn uploaded(
         &mut self,
-        job: &UploadJob,
+        job: UploadJob,
         result: Result<u32, Failure>,
         ended: &mut Ended,
     ) {
         self.uploading.remove(&job.chunk);
+        if job.bytes.capacity() > 0 {
+            // There are as many at most as uploads were under way at a time.
+            self.spares.push(job.bytes);
+        }
         match result {
             Ok(crc) => {
                 self.writer.made_with(job.chunk, job.name, crc);

@@ -27,7 +27,7 @@
 //! let mut ask = |call| match call {
 //!     Call::Make { key, .. } if objects.contains_key(&key) => Reply::Exists,
 //!     Call::Make { key, bytes } => {
-//!         objects.insert(key, bytes);
+//!         objects.insert(key, bytes.to_vec());
 //!         Reply::Done
 //!     }
 //!     Call::Get { key, .. } => objects.get(&key).cloned().map_or(Reply::Missing, Reply::Bytes),
@@ -52,7 +52,7 @@
 //!
 //! // One page is committed, in one call.
 //! let mut writer = Writer::new(opened);
-//! writer.stage(17, vec![7; 4096]);
+//! writer.stage(17, &[7; 4096]);
 //! assert_eq!(writer.need(), Need::Record);
 //! writer.seal();
 //! let record = writer.next().expect("a record is being made");

@@ -120,7 +120,7 @@ impl Desk {
                 let mut bytes = vec![0; PAGE];
                 io.copy_page(index, 0, &mut bytes);
                 self.stamps.insert(page, stamp_of(&bytes));
-                self.writer.stage(page, bytes);
+                self.writer.stage(page, &bytes);
             }
             if self.writer.staged_in(chunk) == self.writer.manifest().chunk_pages() {
                 self.planned.push_back(chunk);
