@@ -84,6 +84,7 @@ mod opening;
 mod probing;
 mod reading;
 mod record;
+mod uploads;
 mod waste;
 mod writer;
 
@@ -97,4 +98,5 @@ pub use map::{ChunkObject, InlinePage, Map};
 pub use name::{ChunkName, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, log_key, map_key};
 pub use opening::{Access, Opened, Opening, Writing};
 pub use record::{Body, Content, INLINE_PAGES, Record, WHO_BYTES};
+pub use uploads::Uploads;
 pub use writer::{INLINE_TOTAL, Need, RECORDS_BETWEEN_MAPS, Scope, Source, Writer};

@@ -87,9 +87,10 @@ impl Uploads {
             .extend(chunks.filter(|&chunk| writer.staged_in(chunk) == whole));
     }
 
-    /// Much is staged: if nothing is planned, the chunks with the most pages are.
+    /// Much is staged: if nothing is planned and one more may be under way, the chunks with the most
+    /// pages are planned.
     pub fn much_is_staged(&mut self, writer: &Writer) {
-        if self.planned.is_empty() {
+        if self.planned.is_empty() && self.has_room() {
             self.planned = writer.fullest(self.most).into();
         }
     }
@@ -118,7 +119,7 @@ impl Uploads {
     /// The next chunk of which an object is to be made of what `scope` has, and the name of that
     /// object. It is under way from now on, until [`Uploads::ended`].
     pub fn next(&mut self, writer: &mut Writer, scope: Scope) -> Option<(u64, ChunkName)> {
-        if self.under_way.len() >= self.most {
+        if !self.has_room() {
             return None;
         }
         let planned = match scope {
@@ -134,6 +135,10 @@ impl Uploads {
                 return Some((chunk, name));
             }
         }
+    }
+
+    fn has_room(&self) -> bool {
+        self.under_way.len() < self.most
     }
 
     /// Whether an object is being made that the next record needs.

@@ -2,76 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod opened;
+
 use forebay_volume::{
-    Access, Body, Call, Collecting, Content, INLINE_PAGES, INLINE_TOTAL, Manifest, Need, Opening,
-    PAGE_BYTES, Progress, RECORDS_BETWEEN_MAPS, Record, Reply, Scope, Source, VolumeFault, Writer,
-    Writing, log_key, map_key,
+    Access, Body, Call, Collecting, Content, INLINE_PAGES, INLINE_TOTAL, Need, Opening, PAGE_BYTES,
+    Progress, RECORDS_BETWEEN_MAPS, Record, Reply, Scope, Source, VolumeFault, Writer, Writing,
+    log_key, map_key,
 };
-use std::collections::BTreeMap;
+use opened::{Bucket, finish, open, writing};
 
 const PAGE: usize = PAGE_BYTES as usize;
-
-/// A bucket without faults.
-#[derive(Default)]
-struct Bucket {
-    objects: BTreeMap<String, Vec<u8>>,
-    /// Whether it replaces what is there.
-    replaces: bool,
-}
-
-impl Bucket {
-    fn answer(&mut self, call: Call) -> Reply {
-        match call {
-            Call::Make { key, bytes } => {
-                if self.objects.contains_key(&key) && !self.replaces {
-                    return Reply::Exists;
-                }
-                self.objects.insert(key, bytes.to_vec());
-                Reply::Done
-            }
-            Call::Get { key, .. } => match self.objects.get(&key) {
-                Some(bytes) => Reply::Bytes(bytes.clone()),
-                None => Reply::Missing,
-            },
-            Call::List { prefix } => {
-                let keys = self
-                    .objects
-                    .iter()
-                    .filter(|(key, _)| key.starts_with(prefix));
-                Reply::Keys(
-                    keys.map(|(key, bytes)| (key.clone(), bytes.len() as u64))
-                        .collect(),
-                )
-            }
-            Call::Remove { key } => {
-                self.objects.remove(&key);
-                Reply::Done
-            }
-        }
-    }
-}
-
-fn open(bucket: &mut Bucket, writing: Writing) -> Result<Writer, VolumeFault> {
-    finish(bucket, Opening::new(Access::Write(writing)))
-}
-
-fn finish(bucket: &mut Bucket, mut opening: Opening) -> Result<Writer, VolumeFault> {
-    loop {
-        let reply = bucket.answer(opening.next());
-        if let Progress::Done(opened) = opening.answer(reply)? {
-            return Ok(Writer::new(opened));
-        }
-    }
-}
-
-fn writing(writer: u128, length_bytes: u64) -> Writing {
-    Writing {
-        writer,
-        who: format!("writer {writer}"),
-        create: Some(Manifest::new(1, length_bytes, 1 << 20).unwrap()),
-        take_over: false,
-    }
-}
 
 /// The calls that a record takes.
 fn commit(bucket: &mut Bucket, writer: &mut Writer) -> usize {
