@@ -29,10 +29,12 @@ fn whole_chunks_come_first_then_the_fullest() {
     assert_eq!(first, 2);
     assert_eq!(next(&mut uploads, &mut writer), None, "none is whole");
     uploads.much_is_staged(&writer);
-    let (second, _) = next(&mut uploads, &mut writer).unwrap();
+    let (second, name) = next(&mut uploads, &mut writer).unwrap();
     assert_eq!(second, 3);
     assert_eq!(next(&mut uploads, &mut writer), None, "two are under way");
+    writer.made_with(3, name, 1);
     uploads.ended(3);
+    uploads.much_is_staged(&writer);
     let (third, _) = next(&mut uploads, &mut writer).unwrap();
     assert_eq!(third, 1);
 }
