@@ -34,36 +34,25 @@ pub(super) const PATIENCE: Span = Span::from_nanos(20_000_003);
 impl Engine {
     /// Makes all finished writes of `object`, and its length, durable: by a commit of its own, or
     /// by one that it shares with others.
-    pub(crate) async fn commit(
-        &self,
-        backing: &Backing,
-        object: &Arc<ObjectState>,
-        longest: Span,
-    ) -> Committed {
-        let is_reported = !object.length_unsynced.load(Ordering::Acquire);
-        let is_owed = !is_reported || backing.changes_to_commit(object).is_some();
-        // What was given up needs no commit. If a commit has already begun for it, the end of that
-        // commit still has to be reported.
-        if !is_owed && !object.commits.is_under_way() {
-            return Committed::Durable;
-        }
-        let changes = if is_reported {
-            object.changes()
-        } else {
-            u64::MAX
-        };
-        let number = object.commits.number_for(changes);
-        self.await_commit(backing, object, number, longest).await
+    pub(crate) fn commit<'a>(
+        &'a self,
+        backing: &'a Backing,
+        object: &'a Arc<ObjectState>,
+    ) -> impl Future<Output = Committed> + 'a {
+        self.await_commit(backing, object, commit_for(backing, object))
     }
 
-    /// Waits for commit `number` of `object`, and begins it if nobody has.
+    /// Waits for commit `number` of `object`, and begins it if nobody has. None is one that has
+    /// ended well.
     pub(crate) async fn await_commit(
         &self,
         backing: &Backing,
         object: &Arc<ObjectState>,
-        number: u64,
-        longest: Span,
+        number: Option<u64>,
     ) -> Committed {
+        let Some(number) = number else {
+            return Committed::Durable;
+        };
         let asked = self.rt.now();
         let mut is_impatient = false;
         loop {
@@ -81,12 +70,10 @@ impl Engine {
                     listener,
                     is_needed,
                 } => {
-                    let patience = if is_needed {
-                        longest
-                    } else {
-                        PATIENCE.min(longest)
-                    };
+                    let patience = if is_needed { Span::MAX } else { PATIENCE };
+                    let patience = patience.min(self.settings.answer_timeout);
                     is_impatient = self.rt.timeout(patience, listener).await.is_err();
+                    let longest = self.settings.answer_timeout;
                     let may_wait = !is_needed && self.rt.now().since(asked) < longest;
                     if !is_impatient || may_wait {
                         continue;
@@ -358,4 +345,22 @@ impl Engine {
             }
         }
     }
+}
+
+/// The commit that covers all finished writes of `object`, and its length; none if they are
+/// durable.
+pub(super) fn commit_for(backing: &Backing, object: &ObjectState) -> Option<u64> {
+    let is_reported = !object.length_unsynced.load(Ordering::Acquire);
+    let is_owed = !is_reported || backing.changes_to_commit(object).is_some();
+    // What was given up needs no commit. If a commit has already begun for it, the end of that
+    // commit still has to be reported.
+    if !is_owed && !object.commits.is_under_way() {
+        return None;
+    }
+    let changes = if is_reported {
+        object.changes()
+    } else {
+        u64::MAX
+    };
+    Some(object.commits.number_for(changes))
 }

@@ -7,6 +7,7 @@
 //! (docs/decisions/0096).
 
 use crate::engine::Engine;
+use crate::flow::commit::commit_for;
 use crate::state::backing::Backing;
 use crate::state::commit_line::{Committed, Joined};
 use crate::state::object::ObjectState;
@@ -112,11 +113,8 @@ impl Engine {
                 return;
             }
         }
-        let committed = match turn.commit {
-            Some(number) => self.await_commit(backing, object, number, longest).await,
-            None => self.commit(backing, object, longest).await,
-        };
-        if committed == Committed::NoAnswer {
+        let number = turn.commit.or_else(|| commit_for(backing, object));
+        if self.await_commit(backing, object, number).await == Committed::NoAnswer {
             self.put_off(object, backing);
         }
     }
