@@ -87,8 +87,8 @@ impl Uploads {
             .extend(chunks.filter(|&chunk| writer.staged_in(chunk) == whole));
     }
 
-    /// Much is staged: if nothing is planned and one more may be under way, the chunks with the most
-    /// pages are planned.
+    /// Much is staged: if nothing is planned and one more may be under way, the chunks with the
+    /// most pages are planned.
     pub fn much_is_staged(&mut self, writer: &Writer) {
         if self.planned.is_empty() && self.has_room() {
             self.planned = writer.fullest(self.most).into();
