@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             if !makes {
                 let made = bucket.ask(&Call::Make {
                     key: READ_KEY.into(),
-                    bytes: vec![7; READ_BYTES as usize],
+                    bytes: Arc::new(vec![7; READ_BYTES as usize]),
                 });
                 made?;
             }
@@ -59,7 +59,7 @@ fn call(makes: bool, bytes: u64, number: u64) -> Call {
     if makes {
         return Call::Make {
             key: format!("plain/{number:08}"),
-            bytes: vec![number as u8; bytes as usize],
+            bytes: Arc::new(vec![number as u8; bytes as usize]),
         };
     }
     let at = number * 7_919 % (READ_BYTES / bytes) * bytes;

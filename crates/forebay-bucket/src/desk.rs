@@ -16,10 +16,10 @@ use forebay_base::sync::Arc;
 use forebay_rt::wait::Slot;
 use forebay_store::{Extent, Failure, Io, IoKind, Request};
 use forebay_volume::{
-    Append, Call, ChunkName, Manifest, Need, PAGE_BYTES, Progress, Reply, Scope, Source,
+    Append, Call, ChunkName, Manifest, Need, PAGE_BYTES, Progress, Reply, Scope, Source, Uploads,
     VolumeFault, Writer, log_key,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 const PAGE: usize = PAGE_BYTES as usize;
 /// Chunks of no use that stay in any case, for those who opened the volume a little earlier.
@@ -102,10 +102,10 @@ pub(crate) struct Desk {
     committing: Vec<Io>,
     commits: Vec<Io>,
     recording: Recording,
-    /// Chunks to be uploaded next, those of the commit first.
-    wanted: VecDeque<u64>,
-    planned: VecDeque<u64>,
-    uploading: BTreeMap<u64, ChunkName>,
+    uploads: Uploads,
+    /// Memory of chunks that were uploaded, for those that come next: fresh memory costs more than
+    /// what is put there.
+    spares: Vec<Vec<u8>>,
     /// How many uploads have failed and ended what waited then.
     upload_failures: u64,
     /// An upload has failed: none is begun for its own sake until somebody asks for something.
@@ -131,9 +131,8 @@ impl Desk {
             committing: Vec::new(),
             commits: Vec::new(),
             recording: Recording::No,
-            wanted: VecDeque::new(),
-            planned: VecDeque::new(),
-            uploading: BTreeMap::new(),
+            uploads: Uploads::new(limits.uploads),
+            spares: Vec::new(),
             upload_failures: 0,
             is_put_off: false,
             is_mapping: false,
@@ -287,8 +286,7 @@ impl Desk {
         let end = request.offset_bytes.saturating_add(request.length_bytes);
         let last = (end - 1) / chunk_bytes;
         let chunks = request.offset_bytes / chunk_bytes..=last;
-        let mut uploading = self.uploading.range(chunks);
-        if uploading.any(|(_, &name)| self.writer.is_of_all(name)) {
+        if !self.uploads.lets_stage(&self.writer, chunks) {
             return false;
         }
         // A discard stages zeros at its ends.
@@ -308,14 +306,11 @@ impl Desk {
         let chunk_pages = self.manifest().chunk_pages();
         if request.kind == IoKind::Write {
             for (index, page) in (first..end).enumerate() {
-                let mut bytes = vec![0; PAGE];
-                io.copy_page(index, 0, &mut bytes);
-                self.writer.stage(page, bytes);
+                self.writer
+                    .stage_with(page, |bytes| io.copy_page(index, 0, bytes));
             }
             let chunks = first / chunk_pages..=(end - 1) / chunk_pages;
-            self.planned
-                .extend(chunks.filter(|&chunk| self.writer.staged_in(chunk) == chunk_pages));
-            return;
+            return self.uploads.staged(&self.writer, chunks);
         }
         let mut page = first;
         while page < end {
@@ -327,7 +322,7 @@ impl Desk {
                 continue;
             }
             if self.writer.source(page) != Source::Zeros {
-                self.writer.stage(page, vec![0; PAGE]);
+                self.writer.stage(page, &[0; PAGE]);
             }
             page += 1;
         }
@@ -358,7 +353,7 @@ impl Desk {
             self.committing = std::mem::take(&mut self.commits);
             if !self.committing.is_empty() {
                 self.writer.freeze();
-                self.wanted = std::mem::take(&mut self.planned);
+                self.uploads.freeze();
             }
         }
         !self.committing.is_empty()
@@ -374,15 +369,14 @@ impl Desk {
         if let Some(job) = self.start_upload(Scope::Record) {
             return Some(job);
         }
-        let mut uploading = self.uploading.values();
-        let is_uploading = uploading.any(|&name| self.writer.is_for_record(name));
+        let is_uploading = self.uploads.are_for_record(&self.writer);
         match self.writer.need() {
             Need::Nothing if !is_uploading => {
                 self.commit_ends(Ok(()), ended);
                 None
             }
             Need::Chunks(chunks) => {
-                self.wanted = chunks.into();
+                self.uploads.want(chunks);
                 self.start_upload(Scope::Record)
             }
             Need::Record if !is_uploading => {
@@ -398,41 +392,35 @@ impl Desk {
         for io in self.committing.drain(..) {
             ended.push(io, result);
         }
+        if self.uploads.is_idle() && !self.writer.has_changes() {
+            // A volume that rests keeps no memory for what may come.
+            self.spares = Vec::new();
+        }
         // What it was to hold and does not is for the next record.
         self.writer.thaw();
-        self.planned.extend(self.wanted.drain(..));
+        self.uploads.thaw();
         self.settle(ended);
     }
 
     fn next_upload(&mut self) -> Option<Job> {
-        if self.is_put_off || self.uploading.len() >= self.limits.uploads {
+        if self.is_put_off {
             return None;
         }
-        if self.planned.is_empty() && self.writer.staged_pages() * 2 > self.limits.staged_pages {
-            self.planned = self.writer.fullest(self.limits.uploads).into();
+        if self.writer.staged_pages() * 2 > self.limits.staged_pages {
+            self.uploads.much_is_staged(&self.writer);
         }
         self.start_upload(Scope::All)
     }
 
     fn start_upload(&mut self, scope: Scope) -> Option<Job> {
-        if self.uploading.len() >= self.limits.uploads {
-            return None;
-        }
-        loop {
-            let planned = match scope {
-                Scope::Record => &mut self.wanted,
-                Scope::All => &mut self.planned,
-            };
-            let chunk = planned.pop_front()?;
-            let is_free = !self.uploading.contains_key(&chunk);
-            if is_free && self.writer.has_pages_above(scope, chunk) {
-                return Some(Job::Upload(self.assemble(scope, chunk)));
-            }
-        }
+        let (chunk, name) = self.uploads.next(&mut self.writer, scope)?;
+        Some(Job::Upload(self.assemble(scope, chunk, name)))
     }
 
-    fn assemble(&mut self, scope: Scope, chunk: u64) -> UploadJob {
-        let mut bytes = Vec::with_capacity(self.manifest().chunk_bytes as usize);
+    fn assemble(&mut self, scope: Scope, chunk: u64, name: ChunkName) -> UploadJob {
+        let mut bytes = self.spares.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.reserve_exact(self.manifest().chunk_bytes as usize);
         let mut base = None;
         let mut inline = Vec::new();
         for (index, (_, source)) in self.writer.assemble(scope, chunk).enumerate() {
@@ -450,8 +438,6 @@ impl Desk {
             }
             bytes.extend([0; PAGE]);
         }
-        let name = self.writer.name(scope);
-        self.uploading.insert(chunk, name);
         UploadJob {
             chunk,
             name,
@@ -465,11 +451,15 @@ impl Desk {
     /// An upload has ended, with the checksum of its object.
     pub(crate) fn uploaded(
         &mut self,
-        job: &UploadJob,
+        job: UploadJob,
         result: Result<u32, Failure>,
         ended: &mut Ended,
     ) {
-        self.uploading.remove(&job.chunk);
+        self.uploads.ended(job.chunk);
+        if job.bytes.capacity() > 0 {
+            // There are as many at most as uploads were under way at a time.
+            self.spares.push(job.bytes);
+        }
         match result {
             Ok(crc) => {
                 self.writer.made_with(job.chunk, job.name, crc);
@@ -484,8 +474,7 @@ impl Desk {
                 }
                 self.upload_failures += 1;
                 self.is_put_off = true;
-                self.wanted.clear();
-                self.planned.clear();
+                self.uploads.clear();
                 self.fail_waiting(failure, ended);
             }
         }
@@ -538,8 +527,7 @@ impl Desk {
     }
 
     fn end_fenced(&mut self, ended: &mut Ended) {
-        self.wanted.clear();
-        self.planned.clear();
+        self.uploads.clear();
         self.committing.append(&mut self.commits);
         for io in self.committing.drain(..).chain(self.waiting.drain(..)) {
             ended.push(io, Err(Failure::Fenced));
@@ -624,7 +612,7 @@ impl Desk {
     }
 
     fn next_of_close(&mut self) -> Option<Job> {
-        let is_idle = self.uploading.is_empty()
+        let is_idle = self.uploads.is_idle()
             && !self.is_recording()
             && self.committing.is_empty()
             && self.waiting.is_empty();

@@ -19,9 +19,10 @@ const UNFINISHED: &str = "unfinished";
 /// ```
 /// use forebay_bucket::{Bucket, FolderBucket};
 /// use forebay_volume::{Call, Reply};
+/// use std::sync::Arc;
 /// let folder = tempfile::tempdir()?;
 /// let bucket = FolderBucket::open(&folder.path().join("volume"), true)?;
-/// let make = Call::Make { key: "log/1".into(), bytes: b"first".to_vec() };
+/// let make = Call::Make { key: "log/1".into(), bytes: Arc::new(b"first".to_vec()) };
 /// assert_eq!(bucket.ask(&make)?, Reply::Done);
 /// assert_eq!(bucket.ask(&make)?, Reply::Exists);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

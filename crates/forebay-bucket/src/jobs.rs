@@ -50,7 +50,7 @@ pub(crate) struct Piece {
 pub(crate) struct UploadJob {
     pub(crate) chunk: u64,
     pub(crate) name: ChunkName,
-    /// What is known of its bytes.
+    /// What is known of its bytes; afterwards the memory, if nobody shares it any more.
     pub(crate) bytes: Vec<u8>,
     /// The object that it replaces, and the pages that are taken over from there.
     pub(crate) base: Option<(ChunkObject, Vec<usize>)>,
@@ -162,7 +162,9 @@ impl Asker {
         let bytes = std::mem::take(&mut job.bytes);
         let crc = crc32c(&bytes);
         let mut append = Append::new(job.name.to_string(), bytes);
-        match self.append(&mut append) {
+        let appended = self.append(&mut append);
+        job.bytes = append.into_bytes().unwrap_or_default();
+        match appended {
             Ok(Appended::Ours) => Ok(crc),
             Ok(Appended::Theirs) => {
                 // Another writer has the same epoch, which the log makes impossible.

@@ -7,6 +7,7 @@
 use crate::answers::{invalid, is_bucket_missing, is_conflict, is_past_the_end, trouble_of};
 use crate::bucket::{Bucket, Trouble};
 use crate::services;
+use bytes::Bytes;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::block_on;
 use forebay_rt::thread::{Joiner, spawn};
@@ -20,6 +21,15 @@ use std::io;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+
+/// The bytes of an object that is made. Whoever sends them shares them with whoever may try again.
+struct Shared(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 /// A folder of a bucket at a server.
 pub struct RemoteBucket {
@@ -149,7 +159,9 @@ impl Bucket for RemoteBucket {
         let store = self.store.clone();
         let answered = match call {
             Call::Make { key, bytes } => {
-                let (path, bytes) = (self.path_of(key), bytes.clone());
+                let path = self.path_of(key);
+                // A copy of a chunk would be fresh memory, which costs more than the copy.
+                let bytes = Bytes::from_owner(Shared(bytes.clone()));
                 let options = PutOptions::from(PutMode::Create);
                 self.wait(async move { store.put_opts(&path, bytes.into(), options).await })
                     .map(|_| Reply::Done)

@@ -27,7 +27,8 @@ const UPLOADS_LIMIT: u64 = 16;
 const READERS: usize = 8;
 /// Threads for what nobody waits for: a record or a map, and a removal.
 const KEEPERS: usize = 2;
-/// Chunks in memory for each upload: as it was found, put together, and on its way.
+/// Chunks in memory for each upload: as it was found, as it is put together and sent, and one that
+/// an answer which came too early leaves on its way.
 const UPLOAD_CHUNKS: u64 = 3;
 /// Chunks that are staged at least: half of them are uploaded while the others fill.
 const LEAST_STAGED_CHUNKS: u64 = 4;
@@ -322,7 +323,7 @@ impl Core {
                     Unmade::Missing(key) => self.missing(&key),
                     Unmade::Failed(failure) => failure,
                 });
-                lock(&self.desk).uploaded(&job, result, &mut ended);
+                lock(&self.desk).uploaded(job, result, &mut ended);
             }
             Job::Record => {
                 let next = || lock(&self.desk).next_call();

@@ -337,7 +337,7 @@ fn tokens_of_azure_that_expire_are_renewed_in_the_middle() {
             let (key, bytes) = (format!("log/{round}"), pattern(round, 1_000));
             let made = Call::Make {
                 key: key.clone(),
-                bytes: bytes.clone(),
+                bytes: Arc::new(bytes.clone()),
             };
             assert_eq!(bucket.ask(&made), Ok(Reply::Done), "{}", far.name);
             let found = bucket.ask(&Call::Get { key, range: None });

@@ -97,7 +97,7 @@ fn a_volume_outlives_its_writers() {
         let bytes = pattern(5, PAGE_BYTES);
         let made = bucket.ask(&Call::Make {
             key: cut.clone(),
-            bytes,
+            bytes: Arc::new(bytes),
         });
         assert_eq!(made, Ok(Reply::Done));
         for (offset, length) in [(0, CHUNK), (2 * PAGE_BYTES as u64, PAGE_BYTES as u64)] {
@@ -158,7 +158,7 @@ fn objects_are_made_once_whoever_asks_first() {
                     let answer = slot.clone();
                     let call = Call::Make {
                         key: format!("log/{round}"),
-                        bytes: vec![maker; 1000],
+                        bytes: Arc::new(vec![maker; 1000]),
                     };
                     let ask = move || answer.set(bucket.ask(&call));
                     let joiner = forebay_rt::thread::spawn("maker", ask).unwrap();

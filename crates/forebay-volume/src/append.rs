@@ -4,12 +4,13 @@
 //!   their writer's number, so equal bytes are one's own.
 
 use crate::call::{Call, Progress, Reply};
+use std::sync::Arc;
 
 /// Makes one object.
 #[derive(Clone, Debug)]
 pub struct Append {
     key: String,
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
     is_in_doubt: bool,
 }
 
@@ -38,7 +39,7 @@ impl Append {
     pub fn new(key: String, bytes: Vec<u8>) -> Append {
         Append {
             key,
-            bytes,
+            bytes: Arc::new(bytes),
             is_in_doubt: false,
         }
     }
@@ -46,6 +47,11 @@ impl Append {
     /// What it makes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Its bytes, to be used for something else; none if somebody shares them still.
+    pub fn into_bytes(self) -> Option<Vec<u8>> {
+        Arc::into_inner(self.bytes)
     }
 
     /// What to ask now.
@@ -64,7 +70,7 @@ impl Append {
     pub fn answer(&mut self, reply: Reply) -> Progress<Appended> {
         match reply {
             Reply::Done if !self.is_in_doubt => Progress::Done(Appended::Ours),
-            Reply::Bytes(found) if self.is_in_doubt => Progress::Done(if found == self.bytes {
+            Reply::Bytes(found) if self.is_in_doubt => Progress::Done(if found == *self.bytes {
                 Appended::Ours
             } else {
                 Appended::Theirs

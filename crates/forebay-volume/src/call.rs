@@ -1,6 +1,7 @@
 //! What is asked of a bucket, and what it answers.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One request to a bucket. All of them may be repeated: a repeated one changes nothing that the
 /// first has not changed.
@@ -10,8 +11,8 @@ pub enum Call {
     Make {
         /// Its key.
         key: String,
-        /// Its bytes.
-        bytes: Vec<u8>,
+        /// Its bytes, which tries share.
+        bytes: Arc<Vec<u8>>,
     },
     /// Read an object, or a range of it.
     Get {

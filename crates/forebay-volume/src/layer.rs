@@ -45,11 +45,10 @@ impl Layer {
         self.staged.range(pages).count()
     }
 
-    pub(crate) fn drop_staged(&mut self, pages: Range<u64>) {
+    /// Takes `pages` away; their memory goes to `spares`.
+    pub(crate) fn drop_staged(&mut self, pages: Range<u64>, spares: &mut Vec<Vec<u8>>) {
         let pages: Vec<u64> = self.staged.range(pages).map(|(&page, _)| page).collect();
-        for page in pages {
-            self.staged.remove(&page);
-        }
+        spares.extend(pages.iter().filter_map(|page| self.staged.remove(page)));
     }
 
     /// Up to `count` chunks with the most staged pages.

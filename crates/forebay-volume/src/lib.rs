@@ -27,7 +27,7 @@
 //! let mut ask = |call| match call {
 //!     Call::Make { key, .. } if objects.contains_key(&key) => Reply::Exists,
 //!     Call::Make { key, bytes } => {
-//!         objects.insert(key, bytes);
+//!         objects.insert(key, bytes.to_vec());
 //!         Reply::Done
 //!     }
 //!     Call::Get { key, .. } => objects.get(&key).cloned().map_or(Reply::Missing, Reply::Bytes),
@@ -52,7 +52,7 @@
 //!
 //! // One page is committed, in one call.
 //! let mut writer = Writer::new(opened);
-//! writer.stage(17, vec![7; 4096]);
+//! writer.stage(17, &[7; 4096]);
 //! assert_eq!(writer.need(), Need::Record);
 //! writer.seal();
 //! let record = writer.next().expect("a record is being made");
@@ -84,6 +84,7 @@ mod opening;
 mod probing;
 mod reading;
 mod record;
+mod uploads;
 mod waste;
 mod writer;
 
@@ -97,4 +98,5 @@ pub use map::{ChunkObject, InlinePage, Map};
 pub use name::{ChunkName, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, log_key, map_key};
 pub use opening::{Access, Opened, Opening, Writing};
 pub use record::{Body, Content, INLINE_PAGES, Record, WHO_BYTES};
+pub use uploads::Uploads;
 pub use writer::{INLINE_TOTAL, Need, RECORDS_BETWEEN_MAPS, Scope, Source, Writer};

@@ -3,6 +3,7 @@
 use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};
 use crate::fault::VolumeFault;
+use std::sync::Arc;
 
 const FIRST: &[u8] = b"made first";
 const SECOND: &[u8] = b"made although it was there";
@@ -37,7 +38,7 @@ impl Probe {
             Step::First(append) => append.next(),
             Step::Again => Call::Make {
                 key,
-                bytes: SECOND.to_vec(),
+                bytes: Arc::new(SECOND.to_vec()),
             },
             Step::Look => Call::Get { key, range: None },
             Step::Remove => Call::Remove { key },

@@ -85,6 +85,8 @@ pub struct Writer {
     sealed: Option<Append>,
     waste: Waste,
     is_fenced: bool,
+    /// Memory of pages that are staged no longer. Fresh memory costs more than what is put there.
+    spares: Vec<Vec<u8>>,
 }
 
 impl Writer {
@@ -102,6 +104,7 @@ impl Writer {
             making: BTreeMap::new(),
             sealed: None,
             is_fenced: false,
+            spares: Vec::new(),
         }
     }
 
@@ -222,10 +225,21 @@ impl Writer {
     ///
     /// # Panics
     /// If it lies past the end, or is not a page long.
-    pub fn stage(&mut self, page: u64, bytes: Vec<u8>) {
-        assert!(page < self.manifest.pages(), "a page of the volume");
+    pub fn stage(&mut self, page: u64, bytes: &[u8]) {
         assert_eq!(bytes.len(), PAGE, "a whole page");
-        self.fresh.staged.insert(page, bytes);
+        self.stage_with(page, |to| to.copy_from_slice(bytes));
+    }
+
+    /// Takes what `fill` puts into `page`. It has to fill all of it: what is there before is of no
+    /// page.
+    ///
+    /// # Panics
+    /// If it lies past the end.
+    pub fn stage_with(&mut self, page: u64, fill: impl FnOnce(&mut [u8])) {
+        assert!(page < self.manifest.pages(), "a page of the volume");
+        let spares = &mut self.spares;
+        let staged = self.fresh.staged.entry(page);
+        fill(staged.or_insert_with(|| spares.pop().unwrap_or_else(|| vec![0; PAGE])));
     }
 
     /// Makes the whole of `chunk` zeros.
@@ -235,7 +249,7 @@ impl Writer {
     pub fn discard(&mut self, chunk: u64) {
         assert!(chunk < self.manifest.chunks(), "a chunk of the volume");
         let pages = self.pages_of(chunk);
-        self.fresh.drop_staged(pages.clone());
+        self.fresh.drop_staged(pages.clone(), &mut self.spares);
         let frozen = self.frozen.as_ref();
         let below = frozen.and_then(|frozen| frozen.is_hole(chunk, pages));
         let replaced = if below.unwrap_or_else(|| self.was_hole(chunk)) {
@@ -332,7 +346,7 @@ impl Writer {
             // The record that it was for gave up.
             _ => return self.forget(Some(made)),
         };
-        layer.drop_staged(pages);
+        layer.drop_staged(pages, &mut self.spares);
         let replaced = layer.pending.insert(chunk, made);
         self.forget(replaced);
     }
@@ -422,6 +436,10 @@ impl Writer {
             Progress::Done(Appended::Ours) => {
                 self.sealed = None;
                 self.waste.recorded();
+                if !self.has_changes() {
+                    // A volume that rests keeps no memory for what may come.
+                    self.spares = Vec::new();
+                }
                 Ok(Progress::Done(()))
             }
             Progress::Done(Appended::Theirs) => {

@@ -2,76 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod opened;
+
 use forebay_volume::{
-    Access, Body, Call, Collecting, Content, INLINE_PAGES, INLINE_TOTAL, Manifest, Need, Opening,
-    PAGE_BYTES, Progress, RECORDS_BETWEEN_MAPS, Record, Reply, Scope, Source, VolumeFault, Writer,
-    Writing, log_key, map_key,
+    Access, Body, Call, Collecting, Content, INLINE_PAGES, INLINE_TOTAL, Need, Opening, PAGE_BYTES,
+    Progress, RECORDS_BETWEEN_MAPS, Record, Reply, Scope, Source, VolumeFault, Writer, Writing,
+    log_key, map_key,
 };
-use std::collections::BTreeMap;
+use opened::{Bucket, finish, open, writing};
 
 const PAGE: usize = PAGE_BYTES as usize;
-
-/// A bucket without faults.
-#[derive(Default)]
-struct Bucket {
-    objects: BTreeMap<String, Vec<u8>>,
-    /// Whether it replaces what is there.
-    replaces: bool,
-}
-
-impl Bucket {
-    fn answer(&mut self, call: Call) -> Reply {
-        match call {
-            Call::Make { key, bytes } => {
-                if self.objects.contains_key(&key) && !self.replaces {
-                    return Reply::Exists;
-                }
-                self.objects.insert(key, bytes);
-                Reply::Done
-            }
-            Call::Get { key, .. } => match self.objects.get(&key) {
-                Some(bytes) => Reply::Bytes(bytes.clone()),
-                None => Reply::Missing,
-            },
-            Call::List { prefix } => {
-                let keys = self
-                    .objects
-                    .iter()
-                    .filter(|(key, _)| key.starts_with(prefix));
-                Reply::Keys(
-                    keys.map(|(key, bytes)| (key.clone(), bytes.len() as u64))
-                        .collect(),
-                )
-            }
-            Call::Remove { key } => {
-                self.objects.remove(&key);
-                Reply::Done
-            }
-        }
-    }
-}
-
-fn open(bucket: &mut Bucket, writing: Writing) -> Result<Writer, VolumeFault> {
-    finish(bucket, Opening::new(Access::Write(writing)))
-}
-
-fn finish(bucket: &mut Bucket, mut opening: Opening) -> Result<Writer, VolumeFault> {
-    loop {
-        let reply = bucket.answer(opening.next());
-        if let Progress::Done(opened) = opening.answer(reply)? {
-            return Ok(Writer::new(opened));
-        }
-    }
-}
-
-fn writing(writer: u128, length_bytes: u64) -> Writing {
-    Writing {
-        writer,
-        who: format!("writer {writer}"),
-        create: Some(Manifest::new(1, length_bytes, 1 << 20).unwrap()),
-        take_over: false,
-    }
-}
 
 /// The calls that a record takes.
 fn commit(bucket: &mut Bucket, writer: &mut Writer) -> usize {
@@ -95,11 +35,11 @@ fn a_small_commit_is_one_call_and_a_large_one_makes_chunks_first() {
     let mut writer = open(&mut bucket, writing(1, 64 << 20)).unwrap();
     assert_eq!(writer.need(), Need::Nothing);
     for page in 0..INLINE_PAGES as u64 {
-        writer.stage(page * 300, vec![7; PAGE]);
+        writer.stage(page * 300, &[7; PAGE]);
     }
     assert_eq!(commit(&mut bucket, &mut writer), 1);
     for page in 0..=INLINE_PAGES as u64 {
-        writer.stage(page, vec![8; PAGE]);
+        writer.stage(page, &[8; PAGE]);
     }
     assert_eq!(writer.need(), Need::Chunks(vec![0]));
     let name = writer.name(Scope::All);
@@ -135,13 +75,13 @@ fn pages_in_records_stay_few_and_maps_come_now_and_then() {
     let mut writer = open(&mut bucket, writing(1, 64 << 20)).unwrap();
     let mut maps = 0;
     for page in 0..INLINE_TOTAL as u64 {
-        writer.stage(page * 2, vec![7; PAGE]);
+        writer.stage(page * 2, &[7; PAGE]);
         commit(&mut bucket, &mut writer);
         maps += u64::from(writer.map_to_make(u64::MAX).is_some());
     }
     assert_eq!(maps, (INLINE_TOTAL as u64 + 1) / RECORDS_BETWEEN_MAPS);
     // Full: the next one goes to chunks, and takes some of the others along.
-    writer.stage(8001 * 2, vec![7; PAGE]);
+    writer.stage(8001 * 2, &[7; PAGE]);
     let Need::Chunks(chunks) = writer.need() else {
         panic!("no room is left in records");
     };
@@ -190,7 +130,7 @@ fn a_fenced_writer_is_refused_for_ever() {
     let mut new = writing(2, 1 << 20);
     new.take_over = true;
     open(&mut bucket, new).unwrap();
-    old.stage(3, vec![1; PAGE]);
+    old.stage(3, &[1; PAGE]);
     old.seal();
     let exists = bucket.answer(old.next().unwrap());
     assert_eq!(old.answer(exists), Ok(Progress::More));
@@ -275,13 +215,13 @@ fn records_are_removed_once_a_map_covers_them_and_nothing_lies_in_them() {
     let mut writer = open(&mut bucket, writing(1, 64 << 20)).unwrap();
     // The record 1 opens the volume. Pages 0 and 1 lie in 2, and then page 0 in 3.
     for (page, value) in [(0, 1), (1, 1)] {
-        writer.stage(page, vec![value; PAGE]);
+        writer.stage(page, &[value; PAGE]);
     }
     commit(&mut bucket, &mut writer);
-    writer.stage(0, vec![2; PAGE]);
+    writer.stage(0, &[2; PAGE]);
     commit(&mut bucket, &mut writer);
     writer.discard(9);
-    writer.stage(0, vec![3; PAGE]);
+    writer.stage(0, &[3; PAGE]);
     commit(&mut bucket, &mut writer);
     assert!(writer.map_after(4).is_some() && writer.map_after(1).is_none());
     assert_eq!(
@@ -297,7 +237,7 @@ fn records_are_removed_once_a_map_covers_them_and_nothing_lies_in_them() {
         "1 opens the volume, page 1 is in 2"
     );
     // Page 1 moves on, and the next map covers that.
-    writer.stage(1, vec![4; PAGE]);
+    writer.stage(1, &[4; PAGE]);
     commit(&mut bucket, &mut writer);
     assert!(writer.map_after(1).is_some());
     assert_eq!(removals(&mut writer), [""; 0]);
@@ -311,7 +251,7 @@ fn records_are_removed_once_a_map_covers_them_and_nothing_lies_in_them() {
 fn a_writer_that_is_overtaken_while_it_opens_begins_with_what_is_there() {
     let mut bucket = Bucket::default();
     let mut first = open(&mut bucket, writing(1, 2 << 20)).unwrap();
-    first.stage(17, vec![1; PAGE]);
+    first.stage(17, &[1; PAGE]);
     commit(&mut bucket, &mut first);
     let taking_over = |writer| Writing {
         take_over: true,
@@ -331,7 +271,7 @@ fn a_writer_that_is_overtaken_while_it_opens_begins_with_what_is_there() {
     assert_eq!(second.next(), Call::Get { key, range: None });
 
     let mut third = open(&mut bucket, taking_over(3)).unwrap();
-    third.stage(17, vec![3; PAGE]);
+    third.stage(17, &[3; PAGE]);
     commit(&mut bucket, &mut third);
     let map = third.map_after(1).unwrap();
     assert_eq!(bucket.answer(map.next()), Reply::Done);
@@ -355,11 +295,11 @@ fn a_record_holds_what_came_before_it_was_frozen_and_nothing_else() {
     let mut bucket = Bucket::default();
     let mut writer = open(&mut bucket, writing(1, 8 << 20)).unwrap();
     let chunk = |byte: u8| vec![byte; 1 << 20];
-    writer.stage(3, vec![1; PAGE]);
+    writer.stage(3, &[1; PAGE]);
     writer.freeze();
     // A newer page at the same place, a whole chunk, and one that is being made.
-    writer.stage(3, vec![2; PAGE]);
-    writer.stage(4, vec![2; PAGE]);
+    writer.stage(3, &[2; PAGE]);
+    writer.stage(4, &[2; PAGE]);
     let (made, making) = (writer.name(Scope::All), writer.name(Scope::All));
     writer.made(5, made, &chunk(3));
     assert!(writer.is_of_all(making) && !writer.is_for_record(making));
@@ -388,13 +328,13 @@ fn a_record_holds_what_came_before_it_was_frozen_and_nothing_else() {
 fn what_was_frozen_and_given_up_is_for_the_next_record() {
     let mut bucket = Bucket::default();
     let mut writer = open(&mut bucket, writing(1, 8 << 20)).unwrap();
-    writer.stage(3, vec![1; PAGE]);
-    writer.stage(4, vec![1; PAGE]);
-    writer.stage(1_000, vec![1; PAGE]);
+    writer.stage(3, &[1; PAGE]);
+    writer.stage(4, &[1; PAGE]);
+    writer.stage(1_000, &[1; PAGE]);
     writer.freeze();
     let late = writer.name(Scope::Record);
     assert!(writer.is_for_record(late) && !writer.is_of_all(late));
-    writer.stage(4, vec![2; PAGE]);
+    writer.stage(4, &[2; PAGE]);
     writer.discard(1_000 / 256);
     writer.thaw();
     assert!(!writer.is_for_record(late));

@@ -11,6 +11,8 @@ use forebay_store::{
     Rate, RateStore, Store,
 };
 use std::sync::Arc;
+use support::void::Void;
+use support::writers::Writer;
 use support::{Bench, OfSize, PAGE, simulate};
 
 const PAGES_PER_S: u64 = 5_120;
@@ -156,5 +158,66 @@ fn the_first_pages_of_a_burst_are_committed_before_the_last_are_written() {
         let commits = counts.counts(IoKind::Commit).requests;
         assert!((2..=4).contains(&commits), "{commits}");
         bench.assert_consistent();
+    });
+}
+
+/// A store that notes writes at once and has a line behind it: a commit ends once all that was
+/// noted before it is through the line, and an answer has come back.
+struct Noting {
+    rt: Rt,
+    free_at: Mutex<Instant>,
+}
+
+const LINE_PAGES_PER_S: u64 = 25_600;
+const ANSWER: Span = Span::from_millis(25);
+
+impl Store for Noting {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            durability: Durability::Unstable,
+            ..Void.geometry()
+        }
+    }
+
+    fn submit(&self, io: Io) {
+        let request = io.request();
+        let now = self.rt.now();
+        let mut free_at = lock(&self.free_at);
+        if request.kind == IoKind::Write {
+            let us = request.length_bytes / PAGE as u64 * 1_000_000 / LINE_PAGES_PER_S;
+            *free_at = (*free_at).max(now) + Span::from_micros(us);
+        }
+        if request.kind != IoKind::Commit {
+            return Void.submit(io);
+        }
+        let (rt, end) = (self.rt.clone(), (*free_at).max(now) + ANSWER);
+        self.rt.spawn("commit", async move {
+            rt.sleep_until(end).await;
+            Void.submit(io);
+        });
+    }
+}
+
+/// A turn was noted only once the commit of the one before had ended, so the line stood still for
+/// 25 ms after each 40: the writer got 61 % of it.
+#[test]
+fn a_store_that_only_notes_writes_has_some_while_it_commits() {
+    simulate(4, |rt| async move {
+        let store = Arc::new(Noting {
+            rt: rt.clone(),
+            free_at: Mutex::new(Instant::ZERO),
+        });
+        let bench = Bench::new(rt.clone(), 128, |_, _| store);
+        let writer = Writer::start(&rt, bench.open(0), CALL_PAGES, Span::ZERO);
+        let written = || bench.cache.statistics().backings[0].written;
+        rt.sleep(Span::from_secs(5)).await;
+        let before = written();
+        rt.sleep(Span::from_secs(5)).await;
+        let taken = written() - before;
+        writer.end().await;
+        bench.cache.sync().await.expect("the store is well");
+        // Until the last commit has its answer.
+        rt.sleep(Span::from_secs(1)).await;
+        assert!(taken >= 5 * LINE_PAGES_PER_S * 9 / 10, "{taken} pages");
     });
 }

@@ -42,6 +42,8 @@ pub(crate) struct Link {
     input: Vec<u8>,
     /// The part of `input` that is filled and not used.
     filled: std::ops::Range<usize>,
+    /// Whether something may have come. To ask in vain is half of what a small read costs.
+    has_news: bool,
 }
 
 /// The connection is of no use any more.
@@ -78,6 +80,7 @@ impl Link {
             outbox: Outbox::new(LONGEST_REQUEST_BYTES),
             input,
             filled,
+            has_news: true,
         })
     }
 
@@ -139,14 +142,31 @@ impl Link {
         Ok(has_moved)
     }
 
-    /// Receives once, and passes what has ended to `ended`. True if something came.
+    /// Something may have come, or the server is gone.
+    pub(crate) fn look(&mut self) {
+        self.has_news = true;
+    }
+
+    /// Receives once, if something may have come, and passes what has ended to `ended`. True if
+    /// something came.
     pub(crate) fn receive(&mut self, mut ended: impl FnMut(Answered)) -> Result<bool, Broken> {
+        if !self.has_news {
+            return Ok(false);
+        }
         if self.filled.start > 0 {
             self.input.copy_within(self.filled.clone(), 0);
             self.filled = 0..self.filled.len();
         }
         let had = self.filled.end;
-        let moved = self.line.receive(&mut self.input[had..]);
+        let room = &mut self.input[had..];
+        let most = room.len();
+        let moved = self.line.receive(room);
+        self.has_news = match moved {
+            // Less than there was room for: nothing was left. TLS gives a record at a time.
+            Moved::Bytes(count) => count == most || self.line.is_tls(),
+            Moved::NotNow => false,
+            Moved::Closed | Moved::Broken => true,
+        };
         match moved {
             Moved::Bytes(count) => self.filled.end += count,
             Moved::NotNow if had == 0 => return Ok(false),

@@ -256,8 +256,10 @@ impl Worker {
     }
 
     /// Sleeps until a connection is ready, mail comes, or `longest` has passed.
-    fn sleep(&self, longest: Option<Span>) {
+    fn sleep(&mut self, longest: Option<Span>) {
         if !self.mail.alarm.may_sleep() {
+            // Requests that come all the time must not keep answers from being heard.
+            self.links.iter_mut().for_each(Link::look);
             return;
         }
         let mut fds = Vec::with_capacity(1 + self.links.len());
@@ -270,8 +272,16 @@ impl Worker {
             tv_nsec: (longest.as_nanos() % 1_000_000_000) as i64,
         });
         // A signal is as good as something to do.
-        let _ = poll(&mut fds, timeout.as_ref());
-        self.mail.alarm.woke(!fds[0].revents().is_empty());
+        let polled = poll(&mut fds, timeout.as_ref());
+        let mut is_ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        let has_mail = is_ready.next() == Some(true);
+        let ready: Vec<bool> = is_ready.collect();
+        self.mail.alarm.woke(has_mail);
+        for (link, is_ready) in self.links.iter_mut().zip(ready) {
+            if is_ready || polled.is_err() {
+                link.look();
+            }
+        }
     }
 
     fn say_back(&mut self) {

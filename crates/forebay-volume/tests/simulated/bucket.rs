@@ -83,7 +83,7 @@ impl Bucket {
                 if self.objects.contains_key(key) {
                     return Reply::Exists;
                 }
-                self.objects.insert(key.clone(), bytes.clone());
+                self.objects.insert(key.clone(), bytes.to_vec());
                 Reply::Done
             }
             Call::Remove { key } => match self.objects.remove(key) {

@@ -181,7 +181,7 @@ impl Open {
                 continue;
             }
             let stamp = prng.next_u64() | 1;
-            self.writer.stage(page, page_of(stamp));
+            self.writer.stage(page, &page_of(stamp));
             self.state[page as usize] = stamp;
         }
         if prng.chance(1, 2) && self.upload.is_none() {

@@ -34,25 +34,25 @@ pub(super) const PATIENCE: Span = Span::from_nanos(20_000_003);
 impl Engine {
     /// Makes all finished writes of `object`, and its length, durable: by a commit of its own, or
     /// by one that it shares with others.
-    pub(crate) async fn commit(
+    pub(crate) fn commit<'a>(
+        &'a self,
+        backing: &'a Backing,
+        object: &'a Arc<ObjectState>,
+    ) -> impl Future<Output = Committed> + 'a {
+        self.await_commit(backing, object, commit_for(backing, object))
+    }
+
+    /// Waits for commit `number` of `object`, and begins it if nobody has. None is one that has
+    /// ended well.
+    pub(crate) async fn await_commit(
         &self,
         backing: &Backing,
         object: &Arc<ObjectState>,
-        longest: Span,
+        number: Option<u64>,
     ) -> Committed {
-        let is_reported = !object.length_unsynced.load(Ordering::Acquire);
-        let is_owed = !is_reported || backing.changes_to_commit(object).is_some();
-        // What was given up needs no commit. If a commit has already begun for it, the end of that
-        // commit still has to be reported.
-        if !is_owed && !object.commits.is_under_way() {
+        let Some(number) = number else {
             return Committed::Durable;
-        }
-        let changes = if is_reported {
-            object.changes()
-        } else {
-            u64::MAX
         };
-        let number = object.commits.number_for(changes);
         let asked = self.rt.now();
         let mut is_impatient = false;
         loop {
@@ -70,12 +70,10 @@ impl Engine {
                     listener,
                     is_needed,
                 } => {
-                    let patience = if is_needed {
-                        longest
-                    } else {
-                        PATIENCE.min(longest)
-                    };
+                    let patience = if is_needed { Span::MAX } else { PATIENCE };
+                    let patience = patience.min(self.settings.answer_timeout);
                     is_impatient = self.rt.timeout(patience, listener).await.is_err();
+                    let longest = self.settings.answer_timeout;
                     let may_wait = !is_needed && self.rt.now().since(asked) < longest;
                     if !is_impatient || may_wait {
                         continue;
@@ -117,7 +115,7 @@ impl Engine {
     /// Carries out the commit that has begun. It goes on if the caller gives up: half of a commit
     /// would leave pages that no later commit covers. Mostly it is one request, which reports its
     /// own end. A commit of more steps is left to a task.
-    fn begin_commit(&self, backing: &Backing, object: &Arc<ObjectState>) {
+    pub(crate) fn begin_commit(&self, backing: &Backing, object: &Arc<ObjectState>) {
         // An object with requests in flight is not forgotten.
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
         let is_reported = !object.length_unsynced.load(Ordering::Acquire);
@@ -347,4 +345,22 @@ impl Engine {
             }
         }
     }
+}
+
+/// The commit that covers all finished writes of `object`, and its length; none if they are
+/// durable.
+pub(super) fn commit_for(backing: &Backing, object: &ObjectState) -> Option<u64> {
+    let is_reported = !object.length_unsynced.load(Ordering::Acquire);
+    let is_owed = !is_reported || backing.changes_to_commit(object).is_some();
+    // What was given up needs no commit. If a commit has already begun for it, the end of that
+    // commit still has to be reported.
+    if !is_owed && !object.commits.is_under_way() {
+        return None;
+    }
+    let changes = if is_reported {
+        object.changes()
+    } else {
+        u64::MAX
+    };
+    Some(object.commits.number_for(changes))
 }

@@ -243,7 +243,7 @@ impl Engine {
             drop(waiting);
             written();
             let waiting = self.sync_waits(call, Cause::Commit);
-            let committed = self.commit(&backing, object, longest).await;
+            let committed = self.commit(&backing, object).await;
             drop(waiting);
             match committed {
                 Committed::Durable | Committed::Forgotten => {}
@@ -314,8 +314,7 @@ impl Engine {
         if is_spared {
             // A failure is in the object's sequence of errors, and the write's own commit says if
             // there is no answer.
-            self.commit(backing, object, self.settings.answer_timeout)
-                .await;
+            self.commit(backing, object).await;
         }
     }
 

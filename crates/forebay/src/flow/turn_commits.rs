@@ -1,12 +1,15 @@
 //! The commits that a flusher's turns owe (docs/decisions/0073).
 //!
 //! Pages of an unstable store become free by commits alone. So commits begin beside its writes, and
-//! each turn is followed by one. After a full turn the flusher waits for that one turn
-//! later: the store has the writes of the next turn while it flushes.
+//! each turn is followed by one. After a full turn the flusher waits for that one turn later: the
+//! store has the writes of the next turn while it flushes. If the writes of the turn have ended by
+//! then, because its store has only noted them, the commit begins before that wait
+//! (docs/decisions/0096).
 
 use crate::engine::Engine;
+use crate::flow::commit::commit_for;
 use crate::state::backing::Backing;
-use crate::state::commit_line::Committed;
+use crate::state::commit_line::{Committed, Joined};
 use crate::state::object::ObjectState;
 use forebay_base::sync::atomic::Ordering;
 use std::ops::Range;
@@ -20,6 +23,8 @@ pub(crate) struct WrittenTurn {
     writes: Range<u64>,
     /// This many pages that are written are worth a commit while the others are under way.
     step_pages: u64,
+    /// The commit that covers it, if all its writes had ended as soon as they had begun.
+    commit: Option<u64>,
 }
 
 impl WrittenTurn {
@@ -30,6 +35,7 @@ impl WrittenTurn {
             object,
             writes,
             step_pages,
+            commit: None,
         }
     }
 }
@@ -52,12 +58,34 @@ impl Engine {
         turn: WrittenTurn,
         is_full: bool,
     ) {
+        let mut turn = turn;
+        if is_full {
+            turn.commit = self.commit_of(backing, &turn);
+        }
         if let Some(before) = owed.replace(turn) {
             self.commit_turn(backing, before).await;
         }
         if !is_full {
-            self.commit_owed(backing, owed).await;
+            return self.commit_owed(backing, owed).await;
         }
+        let Some(turn) = owed else { return };
+        if let Some(number) = turn.commit
+            && let Joined::Begun = turn.object.commits.join(number)
+        {
+            self.begin_commit(backing, &turn.object);
+            // It begins before the writes of the next turn: it would have to wait for these too.
+            self.rt.yield_now().await;
+        }
+    }
+
+    /// The number of the commit that covers `turn`, if its writes have ended already.
+    fn commit_of(&self, backing: &Backing, turn: &WrittenTurn) -> Option<u64> {
+        // A policy that lets queues run full is one of Linux, which commits when a turn is over.
+        let is_late = self.settings.policy.fills_queues();
+        let object = &turn.object;
+        let has_ended = !backing.has_writes(object.number, turn.writes.clone());
+        (has_ended && !is_late && backing.changes_to_commit(object).is_some())
+            .then(|| object.commits.number_for(object.changes()))
     }
 
     pub(crate) async fn commit_owed(&self, backing: &Backing, owed: &mut Option<WrittenTurn>) {
@@ -85,7 +113,8 @@ impl Engine {
                 return;
             }
         }
-        if self.commit(backing, object, longest).await == Committed::NoAnswer {
+        let number = turn.commit.or_else(|| commit_for(backing, object));
+        if self.await_commit(backing, object, number).await == Committed::NoAnswer {
             self.put_off(object, backing);
         }
     }

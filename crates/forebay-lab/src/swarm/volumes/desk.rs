@@ -4,8 +4,8 @@ use super::history::{History, State as Stamps};
 use forebay_base::Prng;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_store::{Failure, Io, IoKind};
-use forebay_volume::{ChunkName, Need, PAGE_BYTES, Scope, Source, Writer, log_key};
-use std::collections::{BTreeMap, VecDeque};
+use forebay_volume::{ChunkName, Need, PAGE_BYTES, Scope, Source, Uploads, Writer, log_key};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 pub(super) const PAGE: usize = PAGE_BYTES as usize;
@@ -23,9 +23,7 @@ pub(super) struct Desk {
     pub(super) committing: Vec<Io>,
     pub(super) commits: Vec<Io>,
     pub(super) is_recording: bool,
-    pub(super) wanted: VecDeque<u64>,
-    pub(super) planned: VecDeque<u64>,
-    pub(super) uploading: BTreeMap<u64, ChunkName>,
+    pub(super) uploads: Uploads,
     /// What was staged so far, and what the next record holds.
     pub(super) stamps: Stamps,
     pub(super) frozen: Stamps,
@@ -79,9 +77,7 @@ impl Desk {
             committing: Vec::new(),
             commits: Vec::new(),
             is_recording: false,
-            wanted: VecDeque::new(),
-            planned: VecDeque::new(),
-            uploading: BTreeMap::new(),
+            uploads: Uploads::new(UPLOADS),
             frozen: Stamps::new(),
             has_frozen: false,
             stamps: Stamps::new(),
@@ -110,8 +106,7 @@ impl Desk {
         for io in std::mem::take(&mut self.waiting) {
             let pages = pages_of(&io);
             let chunk = pages.start / self.writer.manifest().chunk_pages();
-            let name = self.uploading.get(&chunk);
-            let is_closed = name.is_some_and(|&name| self.writer.is_of_all(name));
+            let is_closed = !self.uploads.lets_stage(&self.writer, chunk..=chunk);
             if is_closed || self.writer.staged_pages() + io.pages().len() > STAGED_PAGES {
                 self.waiting.push_back(io);
                 continue;
@@ -120,11 +115,9 @@ impl Desk {
                 let mut bytes = vec![0; PAGE];
                 io.copy_page(index, 0, &mut bytes);
                 self.stamps.insert(page, stamp_of(&bytes));
-                self.writer.stage(page, bytes);
+                self.writer.stage(page, &bytes);
             }
-            if self.writer.staged_in(chunk) == self.writer.manifest().chunk_pages() {
-                self.planned.push_back(chunk);
-            }
+            self.uploads.staged(&self.writer, chunk..=chunk);
             ended.push((io, Ok(())));
         }
     }
@@ -145,8 +138,8 @@ impl Desk {
         {
             return Some(job);
         }
-        if self.planned.is_empty() && self.writer.staged_pages() * 2 > STAGED_PAGES {
-            self.planned = self.writer.fullest(UPLOADS).into();
+        if self.writer.staged_pages() * 2 > STAGED_PAGES {
+            self.uploads.much_is_staged(&self.writer);
         }
         self.start_upload(Scope::All)
     }
@@ -157,7 +150,7 @@ impl Desk {
             self.writer.freeze();
             self.has_frozen = true;
             self.frozen = self.stamps.clone();
-            self.wanted = std::mem::take(&mut self.planned);
+            self.uploads.freeze();
         }
         !self.committing.is_empty()
     }
@@ -171,11 +164,10 @@ impl Desk {
         if let Some(job) = self.start_upload(Scope::Record) {
             return Some(job);
         }
-        let mut uploading = self.uploading.values();
-        let is_uploading = uploading.any(|&name| self.writer.is_for_record(name));
+        let is_uploading = self.uploads.are_for_record(&self.writer);
         match self.writer.need() {
             Need::Chunks(chunks) => {
-                self.wanted = chunks.into();
+                self.uploads.want(chunks);
                 self.start_upload(Scope::Record)
             }
             _ if is_uploading => None,
@@ -194,22 +186,8 @@ impl Desk {
     }
 
     fn start_upload(&mut self, scope: Scope) -> Option<Job> {
-        if self.uploading.len() >= UPLOADS {
-            return None;
-        }
-        loop {
-            let planned = match scope {
-                Scope::Record => &mut self.wanted,
-                Scope::All => &mut self.planned,
-            };
-            let chunk = planned.pop_front()?;
-            let is_free = !self.uploading.contains_key(&chunk);
-            if is_free && self.writer.has_pages_above(scope, chunk) {
-                let name = self.writer.name(scope);
-                self.uploading.insert(chunk, name);
-                return Some(Job::Upload(chunk, scope, name));
-            }
-        }
+        let (chunk, name) = self.uploads.next(&mut self.writer, scope)?;
+        Some(Job::Upload(chunk, scope, name))
     }
 
     /// An upload has ended, with the checksum of its object or with a failure.
@@ -220,7 +198,7 @@ impl Desk {
         crc: Option<u32>,
         failure: Option<Failure>,
     ) -> Ended {
-        self.uploading.remove(&chunk);
+        self.uploads.ended(chunk);
         let mut ended = Ended::new();
         match crc {
             Some(crc) => self.writer.made_with(chunk, name, crc),
@@ -251,7 +229,7 @@ impl Desk {
         let mut ended: Ended = self.committing.drain(..).map(|io| (io, result)).collect();
         self.writer.thaw();
         self.has_frozen = false;
-        self.planned.extend(self.wanted.drain(..));
+        self.uploads.thaw();
         self.settle(&mut ended);
         ended
     }

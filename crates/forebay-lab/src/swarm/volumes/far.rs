@@ -111,7 +111,7 @@ impl State {
                 if self.objects.contains_key(&key) {
                     return Reply::Exists;
                 }
-                self.objects.insert(key, bytes);
+                self.objects.insert(key, bytes.to_vec());
                 Reply::Done
             }
             Call::Remove { key } => match self.objects.remove(&key) {
