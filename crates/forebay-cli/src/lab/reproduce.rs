@@ -16,6 +16,7 @@ use forebay_lab::reproduction::table::{Findings, render};
 use forebay_lab::reproduction::{Change, Position, page};
 use forebay_lab::run::{Ending, Plan, RunError};
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::path::PathBuf;
 
 /// The words that were typed.
@@ -96,6 +97,8 @@ impl TypedReproduce {
 /// One run of one cell, or of several cells that differ only in something that the workload
 /// ignores.
 struct Run {
+    /// [`Cell::length`].
+    length: u32,
     cells: Vec<String>,
     position: Position,
     plan: Plan,
@@ -204,6 +207,7 @@ fn gather(arguments: &ReproduceArguments, variant: Variant) -> (Evidence, Vec<St
             Err(error) => failed.push(format!("{}: {error}", cell.name)),
         }
     }
+    runs.sort_by_key(|run| Reverse(run.length));
     let titles = runs.iter().map(|run| {
         format!(
             "{} {} seed {}",
@@ -289,6 +293,7 @@ fn runs_of(
             let plan = variant.of(plan)?;
             plan.check()?;
             runs.push(Run {
+                length: cell.length(),
                 cells: vec![cell.name.clone()],
                 position: *position,
                 plan,

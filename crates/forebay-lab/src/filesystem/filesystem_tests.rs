@@ -80,6 +80,21 @@ fn a_file_that_grows_lies_in_few_ranges() {
 }
 
 #[test]
+fn a_file_of_several_groups_gives_its_room_back_to_each_of_them() {
+    // Groups of 256 MiB: the file lies in three of them.
+    let bench = Bench::new("USB-fast", "xfs", GIB);
+    for object in 1..=3 {
+        for index in 0..40 {
+            bench.write(object, index * 16 * MIB, 16 * MIB);
+        }
+        bench.settle();
+        bench.machine.run(bench.files.remove(ObjectId(object)));
+    }
+    let log_and_inodes = 65 * MIB;
+    assert!(bench.files.free_bytes() > GIB - log_and_inodes);
+}
+
+#[test]
 fn files_of_a_directory_that_grow_together_interleave_and_others_are_apart() {
     let bench = Bench::new("HDD-A", "xfs", 1 << 35);
     for (object, directory) in [(1, 0), (2, 0), (3, 1)] {

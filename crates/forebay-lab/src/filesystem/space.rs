@@ -100,11 +100,30 @@ impl Space {
         Some((start, taken))
     }
 
-    /// Gives a range back that was taken.
-    pub(crate) fn give_back(&mut self, mut start: u64, mut length: u64) {
+    /// Gives a range back that was taken. It may have been taken in pieces, from groups that follow
+    /// each other: an extent of a file goes on where the next group begins.
+    pub(crate) fn give_back(&mut self, start: u64, length: u64) {
         self.free_bytes += length;
-        let index = self.group_of(start).expect("it was taken from a group");
-        let free = &mut self.groups[index].free;
+        let (mut start, end) = (start, start + length);
+        while start < end {
+            let index = self.group_of(start).expect("it was taken from a group");
+            let border = self.start_bytes + (index as u64 + 1) * self.group_bytes;
+            let piece = end.min(border) - start;
+            self.groups[index].give_back(start, piece);
+            start += piece;
+        }
+    }
+
+    fn group_of(&self, start: u64) -> Option<usize> {
+        let index = start.checked_sub(self.start_bytes)? / self.group_bytes;
+        (index < self.groups.len() as u64).then_some(index as usize)
+    }
+}
+
+impl Group {
+    /// Takes a range of the group back.
+    fn give_back(&mut self, mut start: u64, mut length: u64) {
+        let free = &mut self.free;
         if let Some((&before, &long)) = free.range(..start).next_back()
             && before + long == start
         {
@@ -118,13 +137,6 @@ impl Space {
         free.insert(start, length);
     }
 
-    fn group_of(&self, start: u64) -> Option<usize> {
-        let index = start.checked_sub(self.start_bytes)? / self.group_bytes;
-        (index < self.groups.len() as u64).then_some(index as usize)
-    }
-}
-
-impl Group {
     /// Where `wanted` bytes are free in one range, from the cursor on and then from the start;
     /// otherwise where the longest free range is.
     fn find(&self, wanted: u64) -> Option<u64> {
@@ -170,6 +182,20 @@ mod tests {
         assert_eq!(space.take(0, None, 4096), None);
         space.give_back(4096, 4096);
         assert_eq!(space.take(1, None, 1 << 20), Some((4096, 4096)));
+    }
+
+    #[test]
+    fn what_comes_back_from_two_groups_at_once_is_free_in_both() {
+        let mut space = Space::new(0, 2 << 20, 2);
+        assert_eq!(space.take(0, None, 1 << 20), Some((0, 1 << 20)));
+        assert_eq!(
+            space.take(0, Some(1 << 20), 1 << 20),
+            Some((1 << 20, 1 << 20))
+        );
+        space.give_back(0, 2 << 20);
+        assert_eq!(space.take(1, None, 1 << 20), Some((1 << 20, 1 << 20)));
+        assert_eq!(space.take(1, None, 2 << 20), Some((0, 1 << 20)));
+        assert_eq!(space.free_bytes(), 0);
     }
 
     #[test]

@@ -80,6 +80,17 @@ const SIMOOP: &[(&str, &str)] = &[
 const SHORT_SIMOOP: &[(&str, &str)] =
     &[("scale", "2"), ("warm_up_seconds", "60"), ("seconds", "60")];
 
+/// Seconds of processor time that one run of a cell takes on the machines of the project, about.
+/// The other cells take less than 6.
+const LONG_RUNS: &[(&str, u32)] = &[
+    ("metadata/*", 13),
+    ("fsmark/box-2g-2zones", 13),
+    ("simoop/numa2-4.11", 12),
+    ("dd=1000/*", 9),
+    ("simoop/uma-4.11", 8),
+    ("simple-wb/1024M*", 6),
+];
+
 /// The policy of a position in an experiment.
 ///
 /// Writers that do no I/O came with 3.2, and so did reclaim that leaves writing to the flusher.
@@ -152,6 +163,19 @@ impl Cell {
     fn measured_from_boot(mut self) -> Cell {
         self.knobs.push(("settle_seconds", "0".into()));
         self.shorter(FROM_BOOT)
+    }
+
+    /// How long one run of it takes beside the others: those that take longest are begun first, so
+    /// that no processor waits for them at the end.
+    ///
+    /// ```
+    /// let cells = forebay_lab::reproduction::plan::cells();
+    /// let longest = cells.iter().max_by_key(|cell| cell.length()).expect("there are some");
+    /// assert!(longest.length() > 0);
+    /// ```
+    pub fn length(&self) -> u32 {
+        let found = LONG_RUNS.iter().find(|(cell, _)| selects(cell, &self.name));
+        found.map_or(0, |(_, seconds)| *seconds)
     }
 
     /// The knobs of a run that is `whole`, or those of the shorter one.
@@ -364,6 +388,15 @@ mod tests {
         let cells = cells();
         let names: BTreeSet<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
         assert_eq!(names.len(), cells.len());
+    }
+
+    #[test]
+    fn every_long_run_is_one_of_a_cell() {
+        let cells = cells();
+        for (selector, seconds) in LONG_RUNS {
+            let mut named = cells.iter().filter(|cell| selects(selector, &cell.name));
+            assert!(named.any(|cell| cell.length() == *seconds), "{selector}");
+        }
     }
 
     #[test]

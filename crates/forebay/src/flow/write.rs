@@ -35,6 +35,9 @@ const STRETCH_PAGES: usize = 64;
 /// How far ahead pages are fetched of which only the start is written.
 const STARTS_AHEAD: u64 = 4;
 
+/// How far ahead of a write of several pages the tables are fetched.
+const WRITES_AHEAD: usize = 4;
+
 /// What a write cannot do without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obstacle {
@@ -391,6 +394,10 @@ impl Engine {
                 break;
             }
             let piece = Piece::first_of(&bytes[done..], offset_bytes + done as u64);
+            if bytes.len() - done > WRITES_AHEAD * PAGE_BYTES {
+                let ahead = key(handle.object.number, piece.page + WRITES_AHEAD as u64);
+                self.memory.prefetch_write(ahead);
+            }
             let written = if keeps_length {
                 self.overwrite_piece(handle, piece, &mut batch, spare)
             } else {

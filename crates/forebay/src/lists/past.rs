@@ -7,7 +7,7 @@ use crate::lists::two_lists::TwoLists;
 use crate::policy::{ActiveReferences, InactiveShare, Policy, Refaults, ScanBalance};
 use crate::state::frame::flag;
 use forebay_law::history::{RotationScan, RotationWeights, scan_targets_by_rotation};
-use forebay_law::refault::WorkingsetSizes;
+use forebay_law::refault::{WorkingsetSizes, activates_by_active_file};
 use forebay_law::scan::{ListSizes, ScanInputs, ScanTargets, inactive_is_low};
 
 /// The four choices of a policy that differs from today's in at least one of them.
@@ -64,7 +64,17 @@ impl Rule for PastLists {
     }
 
     fn returning(&self, distance: u64, is_file: bool, sizes: &WorkingsetSizes) -> Option<Change> {
+        if self.refaults == Refaults::OfFileReads
+            && !(is_file && activates_by_active_file(distance, sizes.active_file))
+        {
+            return None;
+        }
         TwoLists.returning(distance, is_file, sizes)
+    }
+
+    /// Up to 5.7 anonymous pages come back to the active list in any case.
+    fn leaves_shadow(&self, word: u64) -> bool {
+        self.refaults != Refaults::OfFileReads || word & flag::ANON == 0
     }
 
     fn remembers(&self) -> bool {
@@ -72,7 +82,7 @@ impl Rule for PastLists {
     }
 
     fn forgets_overwritten(&self) -> bool {
-        self.refaults == Refaults::OfReads
+        matches!(self.refaults, Refaults::OfFileReads | Refaults::OfReads)
     }
 
     fn verdict(&self, word: u64) -> Verdict {
@@ -149,5 +159,42 @@ impl Rule for PastLists {
 
     fn counts_rotations(&self) -> bool {
         self.goes_by_rotations()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn lists_of(preset: &str) -> PastLists {
+        let policy = Policy::preset(preset).expect("it is known");
+        PastLists::of(&policy).expect("it is of the past")
+    }
+
+    #[test]
+    fn up_to_5_7_a_page_that_comes_back_competes_with_active_file_pages_alone() {
+        let sizes = WorkingsetSizes {
+            active_file: 100,
+            inactive_file: 1_000,
+            active_anon: 1_000,
+            inactive_anon: 1_000,
+            swap_has_room: true,
+        };
+        let activates = |preset: &str, distance, is_file| {
+            let change = lists_of(preset).returning(distance, is_file, &sizes);
+            change.is_some()
+        };
+        assert!(activates("linux-4.11", 100, true));
+        assert!(!activates("linux-4.11", 101, true));
+        assert!(!activates("linux-4.11", 1, false));
+        assert!(activates("linux-5.15", 2_100, true) && !activates("linux-5.15", 2_101, true));
+        assert!(activates("linux-5.15", 2_100, false) && !activates("linux-5.15", 2_101, false));
+    }
+
+    #[test]
+    fn up_to_5_7_anonymous_pages_are_not_remembered() {
+        let remembers = |preset: &str, word| lists_of(preset).leaves_shadow(word);
+        assert!(remembers("linux-4.11", 0) && !remembers("linux-4.11", flag::ANON));
+        assert!(remembers("linux-5.15", 0) && remembers("linux-5.15", flag::ANON));
     }
 }

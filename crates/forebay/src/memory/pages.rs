@@ -66,6 +66,16 @@ impl Memory {
         of_frames.chain(of_stretches)
     }
 
+    /// Fetches ahead what a write of the page `key` will touch: its frame, or what is remembered of
+    /// it.
+    #[inline]
+    pub(crate) fn prefetch_write(&self, key: u64) {
+        if let Some(frame) = self.index.candidate(key) {
+            self.frames.prefetch_frame(frame);
+        }
+        self.lists.prefetch_shadow(key);
+    }
+
     /// How many of `pages` are not there, from the first on, as far as the lookups show
     /// ([`Index::find`]).
     pub(crate) fn absent_pages(&self, object: u32, pages: Range<u64>) -> u64 {

@@ -233,7 +233,10 @@ choices! {
     Refaults {
         /// No: every page starts anew (before 3.15).
         Ignored => "ignored",
-        /// It is, unless the page comes back to be overwritten (3.15 to 5.x).
+        /// A file page is that comes back to be read, if fewer pages have left since than the
+        /// active file list has. Anonymous pages are not remembered (3.15 to 5.7).
+        OfFileReads => "of-file-reads",
+        /// It is, unless the page comes back to be overwritten (5.8 to 5.x).
         OfReads => "of-reads",
         /// It is.
         #[default]

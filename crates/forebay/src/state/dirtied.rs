@@ -7,7 +7,7 @@
 //! whose row had to make room for another one.
 
 use crate::caller::CallerKey;
-use crate::state::minutes::{MINUTES, Window, cleared_between, minute_of};
+use crate::state::minutes::{MINUTES, Window, cleared_between, freshness, minute_of};
 use forebay_base::Instant;
 use forebay_base::sync::{Mutex, lock};
 
@@ -76,9 +76,10 @@ impl Row {
         places.map(|place| u64::from(self.minutes[place])).sum()
     }
 
-    /// Orders rows by how soon they make room: the last minute first, then the pages in it.
-    fn freshness(&self) -> (u64, u32) {
-        (self.minute, self.minutes[(self.minute % MINUTES) as usize])
+    /// Orders rows by how soon they make room: the last minute first, then the pages in it. In one
+    /// number, because with many callers every row is asked for each call.
+    fn freshness(&self) -> u64 {
+        freshness(self.minute, self.minutes[(self.minute % MINUTES) as usize])
     }
 }
 

@@ -129,8 +129,12 @@ impl Index {
 
     #[inline]
     fn head(&self, key: u64) -> &AtomicU32 {
-        let group = ((mix(key / NEIGHBOURS) >> 32) * self.groups) >> 32;
-        &self.heads[(group * NEIGHBOURS + key % NEIGHBOURS) as usize]
+        let hash = mix(key / NEIGHBOURS);
+        let group = ((hash >> 32) * self.groups) >> 32;
+        // Each group begins at another place of its line. Otherwise the first pages of all objects,
+        // which are the only ones of small files, would share a sixteenth of the buckets.
+        let place = (key ^ hash) % NEIGHBOURS;
+        &self.heads[(group * NEIGHBOURS + place) as usize]
     }
 
     /// The frame that holds `key`, if the lookup met it. "No" may be wrong for an instant.

@@ -39,3 +39,17 @@ fn invariants_x2_and_x3_hold_for_a_run_over_two_stretches() {
     assert_eq!(index.stretches_off(there()), 0);
     assert!([1, 6].into_iter().all(|frame| frames.owner(frame) == 0));
 }
+
+#[test]
+fn the_first_pages_of_many_objects_are_spread_over_the_buckets() {
+    let frames = INDEX_FRAMES;
+    let arena = Arena::new(frames, PageMemory::Phantom, false).expect("no page is mapped");
+    let table = FrameTable::new(arena, 1);
+    let index = Index::new(frames);
+    for frame in 0..frames {
+        put_in(&index, &table, key(frame + 1, 0), &[frame]);
+    }
+    let longest = index.buckets(&table).map(|bucket| bucket.len()).max();
+    // One place of each group alone would have chains of 16 and more.
+    assert!(longest <= Some(10), "{longest:?}");
+}

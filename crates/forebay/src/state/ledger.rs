@@ -7,7 +7,7 @@
 use crate::caller::{Caller, CallerKey};
 use crate::event::WaitedCall;
 use crate::state::dirtied;
-use crate::state::minutes::{MINUTE, MINUTES, Window, cleared_between, minute_of};
+use crate::state::minutes::{MINUTE, MINUTES, Window, cleared_between, freshness, minute_of};
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicU32, Ordering},
@@ -139,9 +139,9 @@ impl Past {
     }
 
     /// Orders rows by how soon they make room: the last minute first, then what was waited in it.
-    fn freshness(&self) -> (u64, u32) {
+    fn freshness(&self) -> u64 {
         let last = self.minutes[(self.minute % MINUTES) as usize];
-        (self.minute, last.us)
+        freshness(self.minute, last.us)
     }
 }
 

@@ -18,6 +18,11 @@ pub(crate) fn cleared_between(last: u64, minute: u64) -> impl Iterator<Item = us
     (1..=passed).map(move |step| ((last + step) % MINUTES) as usize)
 }
 
+/// Orders rows by the `minute` that was last written to, and then by what it holds.
+pub(crate) fn freshness(minute: u64, held: u32) -> u64 {
+    minute.min(u64::from(u32::MAX)) << 32 | u64::from(held)
+}
+
 /// The last few minutes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
