@@ -9,11 +9,12 @@
 use crate::commits::Commits;
 use crate::error::Failure;
 use crate::io::{IoKind, ObjectId, Request};
-use crate::{stable, write_through};
+use crate::stable::{self, Devices};
+use crate::write_through;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Mutex, lock};
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, StatxFlags};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -172,6 +173,7 @@ impl OpenFile {
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     table: Mutex<Table>,
+    devices: Devices,
 }
 
 #[derive(Debug, Default)]
@@ -200,7 +202,7 @@ impl Files {
         path: &Path,
         direct: bool,
     ) -> Result<bool, OpenError> {
-        let file = open_file(path, OpenMode::ReadWrite, direct)?;
+        let (file, _) = self.open_file(path, OpenMode::ReadWrite, direct)?;
         // The new descriptors would not report what the old ones would have.
         Ok(self.exchange(object, |before| OpenFile {
             commits: Arc::clone(&before.commits),
@@ -220,7 +222,7 @@ impl Files {
             OpenMode::ReadOnly
         };
         // It may have another name by now, or none.
-        let file = open_file(Path::new(&before.entry()), mode, direct)?;
+        let (file, _) = self.open_file(Path::new(&before.entry()), mode, direct)?;
         Ok(self.exchange(object, |_before| file))
     }
 
@@ -241,10 +243,7 @@ impl Files {
         mode: OpenMode,
         direct: bool,
     ) -> Result<Opened, OpenError> {
-        let file = open_file(path, mode, direct)?;
-        let length_bytes = file
-            .length_bytes()
-            .map_err(|errno| refused(path, "learn its length", errno))?;
+        let (file, length_bytes) = self.open_file(path, mode, direct)?;
         let is_direct = file.direct.is_some();
         let mut table = lock(&self.table);
         table.last += 1;
@@ -256,50 +255,71 @@ impl Files {
             direct: is_direct,
         })
     }
+
+    /// Opens `path`, and returns it with its length.
+    fn open_file(
+        &self,
+        path: &Path,
+        mode: OpenMode,
+        direct: bool,
+    ) -> Result<(OpenFile, u64), OpenError> {
+        let writable = mode != OpenMode::ReadOnly;
+        let access = if writable {
+            OFlags::RDWR
+        } else {
+            OFlags::RDONLY
+        };
+        let base = access | OFlags::CLOEXEC;
+        let (buffered, stat, device_length_bytes) = open_buffered(path, mode, base)?;
+        let magic = stable::file_system_magic(&buffered);
+        // A page may be overwritten while it is written: the geometry says so.
+        let is_copied = writable && self.devices.need_stable_pages(magic, &stat);
+        let direct = if direct && !is_copied {
+            open_direct(path, base, &stat)
+        } else {
+            None
+        };
+        let file = OpenFile {
+            writes_through: write_through::is_possible_for(magic, device_length_bytes.is_some()),
+            direct,
+            buffered,
+            durable: OnceLock::new(),
+            writable,
+            device_length_bytes,
+            commits: Arc::default(),
+        };
+        Ok((file, device_length_bytes.unwrap_or(stat.st_size as u64)))
+    }
 }
 
-fn open_file(path: &Path, mode: OpenMode, direct: bool) -> Result<OpenFile, OpenError> {
-    let writable = mode != OpenMode::ReadOnly;
-    let access = if writable {
-        OFlags::RDWR
-    } else {
-        OFlags::RDONLY
-    };
-    let base = access | OFlags::CLOEXEC;
-    let buffered = match mode {
+/// Opens `path` through the kernel's cache, and returns what it is with its length.
+fn open_buffered(
+    path: &Path,
+    mode: OpenMode,
+    base: OFlags,
+) -> Result<(OwnedFd, Stat, Option<u64>), OpenError> {
+    let fd = match mode {
         OpenMode::Create { .. } => open_or_create(path, base)?,
         // Without O_NONBLOCK the open of a named pipe would wait for its other end.
         _ => rustix::fs::open(path, base | OFlags::NONBLOCK, Mode::empty())
             .map_err(|errno| refused(path, "open it", errno))?,
     };
-    let device_length_bytes = device_length(path, &buffered)?;
+    let look = || rustix::fs::fstat(&fd).map_err(|errno| refused(path, "look at it", errno));
+    let mut stat = look()?;
+    let device_length_bytes = device_length(path, &fd, &stat)?;
     // Under O_NONBLOCK io_uring would answer EAGAIN where it has to wait for the device.
-    rustix::fs::fcntl_setfl(&buffered, access)
+    rustix::fs::fcntl_setfl(&fd, base - OFlags::CLOEXEC)
         .map_err(|errno| refused(path, "set its flags", errno))?;
     if let OpenMode::Create {
         length_bytes: Some(length),
     } = mode
         && device_length_bytes.is_none()
     {
-        rustix::fs::ftruncate(&buffered, length)
+        rustix::fs::ftruncate(&fd, length)
             .map_err(|errno| refused(path, "set its length", errno))?;
+        stat = look()?;
     }
-    // A page may be overwritten while it is written: the geometry says so.
-    let is_copied = writable && stable::is_needed_by(&buffered);
-    let direct = if direct && !is_copied {
-        open_direct(path, base, &buffered)
-    } else {
-        None
-    };
-    Ok(OpenFile {
-        writes_through: write_through::is_possible_for(&buffered, device_length_bytes.is_some()),
-        direct,
-        buffered,
-        durable: OnceLock::new(),
-        writable,
-        device_length_bytes,
-        commits: Arc::default(),
-    })
+    Ok((fd, stat, device_length_bytes))
 }
 
 /// Opens `path`, making it if it is not there. The new name is made durable, so that a later
@@ -326,14 +346,11 @@ fn open_or_create(path: &Path, base: OFlags) -> Result<OwnedFd, OpenError> {
     Ok(created)
 }
 
-/// A second descriptor of the file behind `buffered` that passes the page cache by, if its file
-/// system can serve blocks of a page in that way.
-fn open_direct(path: &Path, base: OFlags, buffered: &OwnedFd) -> Option<OwnedFd> {
+/// A second descriptor of the file that `first` describes, which passes the page cache by, if its
+/// file system can serve blocks of a page in that way.
+fn open_direct(path: &Path, base: OFlags, first: &Stat) -> Option<OwnedFd> {
     let fd = rustix::fs::open(path, base | OFlags::DIRECT, Mode::empty()).ok()?;
-    let (first, second) = (
-        rustix::fs::fstat(buffered).ok()?,
-        rustix::fs::fstat(&fd).ok()?,
-    );
+    let second = rustix::fs::fstat(&fd).ok()?;
     if (first.st_dev, first.st_ino) != (second.st_dev, second.st_ino) {
         // Somebody put another file in its place since.
         return None;
@@ -353,8 +370,7 @@ fn open_direct(path: &Path, base: OFlags, buffered: &OwnedFd) -> Option<OwnedFd>
 }
 
 /// The length of a block device; `None` for a file; an error for everything else.
-fn device_length(path: &Path, fd: &OwnedFd) -> Result<Option<u64>, OpenError> {
-    let stat = rustix::fs::fstat(fd).map_err(|errno| refused(path, "look at it", errno))?;
+fn device_length(path: &Path, fd: &OwnedFd, stat: &Stat) -> Result<Option<u64>, OpenError> {
     let what = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => return Ok(None),
         FileType::BlockDevice => {

@@ -4,9 +4,6 @@
 //! where it passes the kernel's cache by, and then most of its servers ignore the flag too. So the
 //! flag is trusted only where it is known to work. Elsewhere a commit follows the write.
 
-use crate::stable;
-use rustix::fd::OwnedFd;
-
 /// The same number for ext2, ext3 and ext4.
 const EXT: u64 = 0xEF53;
 const XFS: u64 = 0x5846_5342;
@@ -18,10 +15,10 @@ fn is_known_to_flush(magic: u64) -> bool {
     matches!(magic, EXT | XFS | BTRFS | TMPFS)
 }
 
-/// Whether the file or block device behind `fd` can do that. A device lies on another file system
-/// than its own bytes.
-pub(crate) fn is_possible_for(fd: &OwnedFd, is_device: bool) -> bool {
-    is_device || is_known_to_flush(stable::file_system_magic(fd))
+/// Whether a file of the file system with the number `magic`, or a block device, can do that. A
+/// device lies on another file system than its own bytes.
+pub(crate) fn is_possible_for(magic: u64, is_device: bool) -> bool {
+    is_device || is_known_to_flush(magic)
 }
 
 #[cfg(test)]
@@ -39,8 +36,9 @@ mod tests {
 
     #[test]
     fn a_device_is_trusted_wherever_its_file_lies() {
-        let elsewhere: OwnedFd = std::fs::File::open("/proc/self/stat").unwrap().into();
-        assert!(!is_possible_for(&elsewhere, false));
-        assert!(is_possible_for(&elsewhere, true));
+        let elsewhere = std::fs::File::open("/proc/self/stat").unwrap().into();
+        let magic = crate::stable::file_system_magic(&elsewhere);
+        assert!(!is_possible_for(magic, false));
+        assert!(is_possible_for(magic, true));
     }
 }
