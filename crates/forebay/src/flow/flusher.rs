@@ -441,7 +441,7 @@ impl Engine {
         if backing.geometry.durability == Durability::Unstable {
             let writes = first_sequence..backing.next_sequence();
             let turn = WrittenTurn::of(object.clone(), writes, step_pages);
-            self.turn_is_written(backing, &mut round.owed, turn, written >= limit)
+            self.turn_is_written(backing, &mut round.owed, turn, (written, limit))
                 .await;
         }
         let turn = match (has_work_left(backing, object), written >= limit) {

@@ -12,8 +12,15 @@ use crate::state::backing::Backing;
 use crate::state::commit_line::{Committed, Joined};
 use crate::state::object::ObjectState;
 use forebay_base::sync::atomic::Ordering;
+use forebay_base::sync::lock;
 use std::ops::Range;
 use std::sync::Arc;
+
+const MS_PER_S: u64 = 1_000;
+/// A turn that takes its store longer than this is committed after the next one. The store stands
+/// still for an answer then, a small part of that time; two such turns under way would leave its
+/// writers no room, who would wait for a whole turn to end.
+const SHORT_TURN_MS: u64 = 300;
 
 /// A turn whose writes a commit has to follow. Its object is not forgotten meanwhile.
 #[derive(Debug)]
@@ -48,19 +55,19 @@ impl Drop for WrittenTurn {
 }
 
 impl Engine {
-    /// Waits for the commit of the turn before `turn`, and for that of `turn` itself unless that
-    /// `is_full`. A turn that is not has written all there was: under a small limit nothing more
-    /// comes before its pages are free.
+    /// Waits for the commit of the turn before `turn`, and for that of `turn` itself unless it
+    /// wrote as many `pages` as its limit allows. A turn of fewer has written all there was: under
+    /// a small limit nothing more comes before its pages are free.
     pub(crate) async fn turn_is_written(
         &self,
         backing: &Backing,
         owed: &mut Option<WrittenTurn>,
-        turn: WrittenTurn,
-        is_full: bool,
+        mut turn: WrittenTurn,
+        (pages, limit): (u64, u64),
     ) {
-        let mut turn = turn;
+        let is_full = pages >= limit;
         if is_full {
-            turn.commit = self.commit_of(backing, &turn);
+            turn.commit = self.early_commit_of(backing, &turn, pages);
         }
         if let Some(before) = owed.replace(turn) {
             self.commit_turn(backing, before).await;
@@ -78,13 +85,16 @@ impl Engine {
         }
     }
 
-    /// The number of the commit that covers `turn`, if its writes have ended already.
-    fn commit_of(&self, backing: &Backing, turn: &WrittenTurn) -> Option<u64> {
+    /// The number of the commit that covers the `pages` of `turn`, if its writes have ended already
+    /// and the store needs something to do soon.
+    fn early_commit_of(&self, backing: &Backing, turn: &WrittenTurn, pages: u64) -> Option<u64> {
         // A policy that lets queues run full is one of Linux, which commits when a turn is over.
         let is_late = self.settings.policy.fills_queues();
         let object = &turn.object;
         let has_ended = !backing.has_writes(object.number, turn.writes.clone());
-        (has_ended && !is_late && backing.changes_to_commit(object).is_some())
+        let average = lock(&backing.rates).bandwidth.average_pages_per_s;
+        let is_short = pages * MS_PER_S <= average.saturating_mul(SHORT_TURN_MS);
+        (has_ended && is_short && !is_late && backing.changes_to_commit(object).is_some())
             .then(|| object.commits.number_for(object.changes()))
     }
 
