@@ -39,12 +39,7 @@ impl Fronts<'_> {
     }
 
     fn blocks_in_memory(&mut self, present: &[Who]) -> Result<(), BenchError> {
-        let image = Image {
-            folder: self.folder,
-            length_bytes: self.cached_bytes(),
-            memory_bytes: self.memory_bytes,
-            is_file: false,
-        };
+        let image = self.image(self.cached_bytes(), false);
         let servers = self.servers(present, &image)?;
         self.fill(&servers)?;
         for (script, metric, depth) in LOADS {
@@ -67,19 +62,12 @@ impl Fronts<'_> {
             .map(|(who, server, _)| (*who, server))
             .collect();
         self.idle(Front::Nbd, &idle)?;
-        servers
-            .into_iter()
-            .try_for_each(|(_, server, _)| server.end())
+        end(servers)
     }
 
     /// Makes each write durable, as a database does.
     fn blocks_flushed(&mut self, present: &[Who]) -> Result<(), BenchError> {
-        let image = Image {
-            folder: self.folder,
-            length_bytes: self.cached_bytes(),
-            memory_bytes: self.memory_bytes,
-            is_file: true,
-        };
+        let image = self.image(self.cached_bytes(), true);
         let servers = self.servers(present, &image)?;
         self.fill(&servers)?;
         for jobs in FLUSHERS {
@@ -97,9 +85,16 @@ impl Fronts<'_> {
                 }
             }
         }
-        servers
-            .into_iter()
-            .try_for_each(|(_, server, _)| server.end())
+        end(servers)
+    }
+
+    fn image(&self, length_bytes: u64, is_file: bool) -> Image<'_> {
+        Image {
+            folder: self.folder,
+            length_bytes,
+            memory_bytes: self.memory_bytes,
+            is_file,
+        }
     }
 
     fn servers(&self, present: &[Who], image: &Image<'_>) -> Result<Vec<Served>, BenchError> {
@@ -112,12 +107,7 @@ impl Fronts<'_> {
 
     /// Writes more than there is memory for.
     fn blocks_under_pressure(&mut self, who: Who) -> Result<(), BenchError> {
-        let image = Image {
-            folder: self.folder,
-            length_bytes: PRESSURE_TIMES * self.memory_bytes,
-            memory_bytes: self.memory_bytes,
-            is_file: true,
-        };
+        let image = self.image(PRESSURE_TIMES * self.memory_bytes, true);
         let (server, socket) = serve(who, &image, self.interrupts)?;
         self.note(Front::Nbd, metric::PRESSURE, who);
         let mut job = self.timed_block(&socket, NBD_WRITE, 32);
@@ -160,6 +150,12 @@ impl Fronts<'_> {
             settle_ms: self.pace.settle_ms,
         }
     }
+}
+
+fn end(servers: Vec<Served>) -> Result<(), BenchError> {
+    servers
+        .into_iter()
+        .try_for_each(|(_, server, _)| server.end())
 }
 
 fn named(metric: &'static str, unit: &'static str, depth: u32) -> Name {

@@ -3,10 +3,9 @@
 use super::fio::{DEVICE_WRITE, FILE_READ, FILE_WRITE, Job};
 use super::goals::metric;
 use super::results::{Front, Name, Who};
-use super::server::Server;
+use super::server::mount;
 use super::stand::{Fronts, SEQUENTIAL_TIMES, sample, value};
 use crate::error::BenchError;
-use crate::process::Process;
 use forebay_fuse::can_mount;
 use forebay_fuse::floor::Floor;
 use std::fs;
@@ -69,7 +68,13 @@ impl Fronts<'_> {
             let job = written_in_order(places.source.join(name), Who::Device, length_bytes);
             self.fio.run(&job)?;
         }
-        let server = self.mount(&places)?;
+        let server = mount(
+            Who::Forebay,
+            (&places.source, &places.mount),
+            self.memory_bytes,
+            READ_FILE,
+            self.interrupts,
+        )?;
         let floor = Floor::start(&places.source, &places.floor, FLOOR_THREADS)
             .map_err(BenchError::in_scratch("mount", &places.floor))?;
         self.cached_reads(&places)?;
@@ -81,17 +86,6 @@ impl Fronts<'_> {
 
     fn sequential_bytes(&self) -> u64 {
         SEQUENTIAL_TIMES * self.memory_bytes
-    }
-
-    fn mount(&self, places: &Places) -> Result<Server, BenchError> {
-        let mut command = Process::ourselves()?;
-        command.args(["mount", "--foreground", "--memory"]);
-        command.arg(self.memory_bytes.to_string());
-        command.arg(&places.source).arg(&places.mount);
-        let seen = places.mount.join(READ_FILE);
-        Server::start(Who::Forebay, &mut command, self.interrupts, || {
-            seen.exists()
-        })
     }
 
     fn cached_reads(&mut self, places: &Places) -> Result<(), BenchError> {

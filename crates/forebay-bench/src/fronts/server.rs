@@ -38,15 +38,40 @@ pub(super) fn missing(who: Who) -> Option<String> {
         Who::Bindfs => "bindfs",
         Who::Forebay | Who::Floor | Who::Device | Who::Folder => return None,
     };
-    let found = Command::new(program)
+    (!is_installed(program)).then(|| format!("{program} is not installed"))
+}
+
+/// Whether there is a `program` that says its version.
+pub(super) fn is_installed(program: &str) -> bool {
+    let said = Command::new(program)
         .arg("--version")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    match found {
-        Ok(status) if status.success() => None,
-        _ => Some(format!("{program} is not installed")),
-    }
+    said.is_ok_and(|status| status.success())
+}
+
+/// Shows `source` at `mount_point` by `who`, and waits until the name `seen` is there.
+pub(super) fn mount(
+    who: Who,
+    (source, mount_point): (&Path, &Path),
+    memory_bytes: u64,
+    seen: &str,
+    interrupts: &Interrupts,
+) -> Result<Server, BenchError> {
+    let mut command = if who == Who::Bindfs {
+        let mut command = Command::new("bindfs");
+        command.arg("-f");
+        command
+    } else {
+        let mut command = Process::ourselves()?;
+        command.args(["mount", "--foreground", "--memory"]);
+        command.arg(memory_bytes.to_string());
+        command
+    };
+    command.arg(source).arg(mount_point);
+    let seen = mount_point.join(seen);
+    Server::start(who, &mut command, interrupts, || seen.exists())
 }
 
 /// Starts the block server of `who` over an image of zeros, and returns it with its socket.

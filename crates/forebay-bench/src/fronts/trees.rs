@@ -3,16 +3,15 @@
 
 use super::goals::metric;
 use super::results::{Front, Name, Who};
-use super::server::Server;
+use super::server::{Server, is_installed, mount};
 use super::stand::{Fronts, value};
 use crate::error::BenchError;
-use crate::process::Process;
 use forebay_base::{Prng, Span};
 use forebay_fuse::can_mount;
 use forebay_rt::thread::Stopwatch;
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 const FILE_BYTES: usize = 4_096;
@@ -117,9 +116,17 @@ impl Fronts<'_> {
             let top = if who == Who::Folder {
                 source.clone()
             } else {
-                let mount = self.folder.join(format!("trees-{}", who.name()));
-                servers.push(self.mount_of(who, &source, &mount)?);
-                mount
+                let top = self.folder.join(format!("trees-{}", who.name()));
+                fs::create_dir(&top).map_err(BenchError::in_scratch("make", &top))?;
+                let places = (source.as_path(), top.as_path());
+                servers.push(mount(
+                    who,
+                    places,
+                    self.memory_bytes,
+                    SEEN,
+                    self.interrupts,
+                )?);
+                top
             };
             trees.push(Tree {
                 who,
@@ -130,24 +137,6 @@ impl Fronts<'_> {
         self.trees_come_and_go(&trees)?;
         self.trees_under_git(&trees)?;
         servers.into_iter().try_for_each(Server::end)
-    }
-
-    fn mount_of(&self, who: Who, source: &Path, mount: &Path) -> Result<Server, BenchError> {
-        fs::create_dir(mount).map_err(BenchError::in_scratch("make", mount))?;
-        let mut command = if who == Who::Bindfs {
-            let mut command = Command::new("bindfs");
-            command.arg("-f");
-            command
-        } else {
-            let mut command = Process::ourselves()?;
-            command.args(["mount", "--foreground", "--memory"]);
-            command.arg(self.memory_bytes.to_string());
-            command
-        };
-        command.arg(source).arg(mount);
-        Server::start(who, &mut command, self.interrupts, || {
-            mount.join(SEEN).exists()
-        })
     }
 
     fn trees_come_and_go(&mut self, trees: &[Tree]) -> Result<(), BenchError> {
@@ -170,7 +159,7 @@ impl Fronts<'_> {
     }
 
     fn trees_under_git(&mut self, trees: &[Tree]) -> Result<(), BenchError> {
-        if Command::new("git").arg("--version").output().is_err() {
+        if !is_installed("git") {
             let reason = "git status, because git is not installed".to_owned();
             self.left_out.push((Front::Files, reason));
             return Ok(());
