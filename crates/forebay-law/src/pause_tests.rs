@@ -342,3 +342,14 @@ fn a_pause_of_the_shortest_length_is_made_and_a_second_of_debt_is_kept() {
     assert_eq!(decide(10, Some(3_990)).1.paused_when_ms, Some(4_000));
     assert_eq!(decide(10, Some(3_989)).1.paused_when_ms, Some(5_000));
 }
+
+/// A tick of 15 ms has 66 ticks a second, and an eighth of these is a power of two itself: the
+/// store must be able to write what it has in 16 ticks.
+#[test]
+fn the_drain_time_is_the_next_power_of_two_above_an_eighth_of_a_second() {
+    let longest = |tick_ms, dirty| {
+        let sizing = size_pause(16_000, 16_000, dirty, 16_000, Tick::of_ms(tick_ms));
+        sizing.max_pause_ms
+    };
+    assert_eq!([1_001, 5_005].map(|dirty| longest(15, dirty)), [30, 90]);
+}

@@ -118,3 +118,58 @@ fn from_4_12_on_refaults_open_the_active_file_list() {
         assert!(!may_deactivate(), "{preset}: none since the last run");
     }
 }
+
+/// Pages that one pass over a zone of clean pages frees, in a cache of `mib` MiB without memory.
+fn freed_in_a_pass(mib: u64, who: Who, priority: u32) -> u64 {
+    let world = Virtual::new(VirtualSettings::default());
+    let rt = world.rt();
+    let freed = Arc::new(std::sync::Mutex::new(0));
+    let reported = freed.clone();
+    world.run(async move {
+        let settings = Settings {
+            memory_bytes: mib << 20,
+            page_memory: crate::settings::PageMemory::Phantom,
+            policy: Policy::preset("linux-6.16").expect("a preset of this name"),
+            ..Settings::default()
+        };
+        let parts = Parts {
+            rt: rt.clone(),
+            sink: None,
+        };
+        let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+        let store = cache
+            .attach(Arc::new(MemoryStore::new()))
+            .expect("the store is well");
+        let bytes = (mib << 20) / 10 * 9;
+        let file = cache
+            .open(&store, ObjectId(1), bytes)
+            .expect("a new object opens");
+        let mut piece = vec![0; 1 << 20];
+        for at in (0..bytes).step_by(piece.len()) {
+            file.read_at(&mut piece, at).await.expect("it is there");
+        }
+        let engine = &file.handle.engine;
+        let mut control = ScanControl::new(who, priority);
+        let zone = engine
+            .memory
+            .zones
+            .iter()
+            .max_by_key(|zone| zone.managed_pages());
+        engine
+            .shrink_zone(zone.expect("there is one"), &mut control)
+            .await;
+        *reported.lock().expect("nobody panicked") = control.reclaimed;
+    });
+    let freed = freed.lock().expect("nobody panicked");
+    *freed
+}
+
+/// Spec/reclaim.md 2.10: a pass ends when its goal is reached, except the first of a caller, which
+/// does all that is due.
+#[test]
+fn only_the_first_pass_of_a_caller_goes_on_past_its_goal() {
+    assert_eq!(freed_in_a_pass(4, Who::Direct, 2), 32);
+    assert_eq!(freed_in_a_pass(4, Who::Kswapd, 2), 32);
+    assert_eq!(freed_in_a_pass(1_024, Who::Kswapd, TOP_PRIORITY), 32);
+    assert!(freed_in_a_pass(1_024, Who::Direct, TOP_PRIORITY) > 50);
+}
