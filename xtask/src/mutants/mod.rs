@@ -63,7 +63,7 @@ impl Call {
             match word {
                 "--sample" => size = Some(words.next()?.parse().ok()?),
                 "--seed" => seed = words.next()?.parse().ok()?,
-                "--file" => file = (*words.next()?).to_owned(),
+                "--file" => (*words.next()?).clone_into(&mut file),
                 "--listed" => only_listed = true,
                 "--swarm" => swarm = words.next()?.parse().ok()?,
                 "--today" => {
