@@ -49,8 +49,8 @@
 //!    promise would cost half as much.
 //! 7. A look never lets more be dirty than 5/4 of the limit, nor more than the limit if the level
 //!    grows as its place does. None begins while the store is not held by the limit. It ends when
-//!    the aim is an eighth below the limit: the store has become slower, and a look would only keep
-//!    the limit up.
+//!    the aim is more than an eighth below the limit: the store has become slower, and a look would
+//!    only keep the limit up.
 //!
 //! # Picture
 //!
@@ -133,7 +133,7 @@ const MOST_LOOK_MS: u64 = 10_000;
 const LOOK_PART: u64 = 4;
 /// A look that would raise it by less than one part in so many says nothing.
 const LEAST_LOOK_PART: u64 = 16;
-/// A look ends when the aim is one part in so many below the limit.
+/// A look ends when the aim is more than one part in so many below the limit.
 const SLOWER_PART: u64 = 8;
 /// From this cost on it is worth a word.
 pub const WORTH_SAYING_PERCENT: u64 = 20;

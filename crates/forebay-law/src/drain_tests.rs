@@ -522,3 +522,10 @@ fn a_look_begins_and_goes_on_only_while_its_limit_holds_the_writers() {
         assert_eq!(stage_after(begins, idle, 70_000), Look::Since(70_000));
     }
 }
+
+#[test]
+fn a_limit_is_far_above_an_aim_that_is_more_than_an_eighth_below() {
+    let limit = DrainLimit::of(8_000);
+    let are_far = [7_001, 7_000, 6_999].map(|aim| limit.is_far_above(aim));
+    assert_eq!(are_far, [false, false, true]);
+}

@@ -50,7 +50,8 @@
 //!    the limit is below 512 pages each.
 //! 7. A rate of 0 sleeps as long as is allowed.
 //! 8. With a tick of up to 10 ms a writer that only writes gets its rate at least, and less than
-//!    twice of it: a period is rounded down to whole ticks.
+//!    twice of it: a period is rounded down to whole ticks. A second counts as whole ticks too, so
+//!    with a tick that is no part of it twice the rate may be passed by one part in 140.
 //!
 //! # Picture
 //!

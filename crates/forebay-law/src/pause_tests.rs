@@ -302,10 +302,26 @@ proptest! {
     fn condition_8_a_long_tick_gives_less_than_twice_the_rate(
         rate in 100_u64..300_000, tick_ms in 2_u64..=10,
     ) {
-        let tick = Tick::of_ms(tick_ms);
-        let (pages, due) = (pages_in_a_minute(rate, tick), rate * 60);
-        prop_assert!((due * 99 / 100..due * 2).contains(&pages), "{} of {}", pages, due);
+        tick_gives_less_than_twice(rate, tick_ms)?;
     }
+}
+
+fn tick_gives_less_than_twice(rate: u64, tick_ms: u64) -> Result<(), TestCaseError> {
+    let (pages, due) = (pages_in_a_minute(rate, Tick::of_ms(tick_ms)), rate * 60);
+    let most = due * 2 * 1_000 / (1_000 - 1_000 % tick_ms);
+    prop_assert!(
+        (due * 99 / 100..most).contains(&pages),
+        "{} of {}",
+        pages,
+        due
+    );
+    Ok(())
+}
+
+/// Its 32 pages are worth 6.005 ms, and 1.9996 of the 333 ticks of a second.
+#[test]
+fn condition_8_of_a_tick_that_is_no_part_of_a_second() {
+    tick_gives_less_than_twice(5_329, 3).expect("it is slow enough");
 }
 
 #[test]
@@ -341,4 +357,15 @@ fn a_pause_of_the_shortest_length_is_made_and_a_second_of_debt_is_kept() {
     // 10 pages are paid by 10 ms: up to a second of what it thought longer is credited later.
     assert_eq!(decide(10, Some(3_990)).1.paused_when_ms, Some(4_000));
     assert_eq!(decide(10, Some(3_989)).1.paused_when_ms, Some(5_000));
+}
+
+/// A tick of 15 ms has 66 ticks a second, and an eighth of these is a power of two itself: the
+/// store must be able to write what it has in 16 ticks.
+#[test]
+fn the_drain_time_is_the_next_power_of_two_above_an_eighth_of_a_second() {
+    let longest = |tick_ms, dirty| {
+        let sizing = size_pause(16_000, 16_000, dirty, 16_000, Tick::of_ms(tick_ms));
+        sizing.max_pause_ms
+    };
+    assert_eq!([1_001, 5_005].map(|dirty| longest(15, dirty)), [30, 90]);
 }

@@ -310,3 +310,28 @@ fn a_span_and_a_threshold_of_one_page_divide_nothing_by_zero() {
     };
     assert_eq!(position(&short_span).span, 1);
 }
+
+/// Where the line of a store has fallen to a quarter it is exactly that, and stays there.
+#[test]
+fn the_line_ends_at_a_quarter_of_the_polynomial() {
+    let inputs = PositionInputs {
+        thresh: 200_000,
+        background: 100_000,
+        dirty: 175_000,
+        hard_limit: 200_000,
+        store_thresh: 200_000,
+        average_pages_per_s: 25_600,
+        ..PositionInputs::default()
+    };
+    let line = position(&inputs);
+    let end = line.intercept - line.span / 4;
+    let ratios = [end - 1_000, end, end + 1_000].map(|store_dirty| {
+        let at = position(&PositionInputs {
+            store_dirty,
+            ..inputs
+        });
+        at.ratio
+    });
+    assert_eq!(ratios[1..], [line.polynomial / 4; 2]);
+    assert!(ratios[0] > ratios[1]);
+}

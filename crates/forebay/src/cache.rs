@@ -506,9 +506,19 @@ impl Cache {
 impl Cache {
     /// A cache of `mib` MiB on `rt`, whose memory is touched when it is used.
     pub(crate) fn small(rt: &forebay_rt::Rt, mib: u64) -> Cache {
+        Cache::small_under(rt, mib, crate::policy::Policy::default())
+    }
+
+    /// The same under `policy`.
+    pub(crate) fn small_under(
+        rt: &forebay_rt::Rt,
+        mib: u64,
+        policy: crate::policy::Policy,
+    ) -> Cache {
         let settings = Settings {
             memory_bytes: mib << 20,
             prefault: false,
+            policy,
             ..Settings::default()
         };
         let parts = Parts {

@@ -42,6 +42,8 @@ const ENGINE: &str = "forebay";
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Call {
     part: Part,
+    /// Only those of files whose path ends like this.
+    file: String,
     /// How many mutants are tried, and the seed that chooses them; all if there is none.
     sample: Option<(usize, u64)>,
     /// Only those that the list of survivors has.
@@ -55,12 +57,13 @@ struct Call {
 impl Call {
     fn parse(words: &[&str], day: u64) -> Option<Call> {
         let (mut part, mut size, mut seed, mut only_reports) = (Part::Laws, None, 0, false);
-        let (mut only_listed, mut swarm) = (false, 0);
+        let (mut only_listed, mut swarm, mut file) = (false, 0, String::new());
         let mut words = words.iter();
         while let Some(&word) = words.next() {
             match word {
                 "--sample" => size = Some(words.next()?.parse().ok()?),
                 "--seed" => seed = words.next()?.parse().ok()?,
+                "--file" => file = (*words.next()?).to_owned(),
                 "--listed" => only_listed = true,
                 "--swarm" => swarm = words.next()?.parse().ok()?,
                 "--today" => {
@@ -76,6 +79,7 @@ impl Call {
         }
         Some(Call {
             part,
+            file,
             sample: size.map(|size| (size, seed)),
             only_listed,
             swarm,
@@ -104,7 +108,8 @@ fn today() -> u64 {
 fn try_out(call: &Call) -> Result<bool, TaskError> {
     let root = repository()?;
     let survivors = listed(&root)?;
-    let all = mutants_of(&root, call.part)?;
+    let mut all = mutants_of(&root, call.part)?;
+    all.retain(|mutant| mutant.file.ends_with(&call.file));
     let chosen = choose(call, &all, &root, &survivors)?;
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root.join("target"), PathBuf::from)
@@ -287,6 +292,7 @@ mod tests {
         let call = |words: &[&str]| Call::parse(words, 75);
         let laws = Call {
             part: Part::Laws,
+            file: String::new(),
             sample: None,
             only_listed: false,
             swarm: 0,
@@ -302,6 +308,11 @@ mod tests {
             call(&["--sample", "40", "--seed", "3", "state"]),
             Some(sample)
         );
+        let of_file = Call {
+            file: "drain.rs".into(),
+            ..laws.clone()
+        };
+        assert_eq!(call(&["--file", "drain.rs"]), Some(of_file));
         let today = Call {
             sample: Some((A_DAY, 75)),
             only_reports: true,

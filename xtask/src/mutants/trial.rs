@@ -3,6 +3,7 @@
 use super::list::Mutant;
 use super::part::Part;
 use crate::error::TaskError;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -20,6 +21,33 @@ const MORE_SECONDS: u64 = 30;
 pub(super) struct Program {
     path: PathBuf,
     longest_s: u64,
+}
+
+/// The draws that properties failed with, as the tree has them. A property that fails with a mutant
+/// adds its own, and would try that first with every mutant after it.
+struct KnownDraws {
+    folder: PathBuf,
+    files: Vec<(PathBuf, Vec<u8>)>,
+}
+
+impl KnownDraws {
+    fn of(tree: &Path, part: Part) -> KnownDraws {
+        let folder = tree.join(part.folder()).join("proptest-regressions");
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let read = |path: PathBuf| fs::read(&path).ok().map(|content| (path, content));
+        let files = entries.filter_map(|entry| read(entry.path())).collect();
+        KnownDraws { folder, files }
+    }
+
+    fn restore(&self) {
+        let _ = fs::remove_dir_all(&self.folder);
+        if !self.files.is_empty() {
+            let _ = fs::create_dir_all(&self.folder);
+        }
+        for (path, content) in &self.files {
+            let _ = fs::write(path, content);
+        }
+    }
 }
 
 /// Runs `programs` without a mutant. Returns those that took least time first, but the unit tests
@@ -82,6 +110,7 @@ fn run(
     number: usize,
     filter: &[&str],
 ) -> Result<bool, TaskError> {
+    let draws = KnownDraws::of(tree, part);
     let status = Command::new("timeout")
         .args(["--signal=KILL", &program.longest_s.to_string(), "prlimit"])
         .arg(format!("--cpu={PROCESSOR_SECONDS}"))
@@ -94,7 +123,6 @@ fn run(
         .env("FOREBAY_MUTANT", number.to_string())
         // A failing property need not be shrunk to a small case.
         .env("PROPTEST_MAX_SHRINK_ITERS", "0")
-        .env("PROPTEST_FAILURE_PERSISTENCE", "off")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -103,6 +131,9 @@ fn run(
         command: "timeout prlimit".to_owned(),
         cause,
     })?;
+    if !status.success() {
+        draws.restore();
+    }
     Ok(status.success())
 }
 
@@ -118,6 +149,21 @@ fn module_of(path: &str, folder: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn draws_of_a_mutant_are_forgotten() {
+        let tree = std::env::temp_dir().join(format!("forebay-draws-{}", std::process::id()));
+        let folder = tree.join(Part::Laws.folder()).join("proptest-regressions");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("kept.txt"), "one").unwrap();
+        let known = KnownDraws::of(&tree, Part::Laws);
+        fs::write(folder.join("kept.txt"), "one and two").unwrap();
+        fs::write(folder.join("new.txt"), "three").unwrap();
+        known.restore();
+        assert_eq!(fs::read(folder.join("kept.txt")).unwrap(), b"one");
+        assert!(!folder.join("new.txt").exists());
+        let _ = fs::remove_dir_all(&tree);
+    }
 
     #[test]
     fn the_tests_of_a_file_are_those_of_its_module() {

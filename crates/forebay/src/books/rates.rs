@@ -216,6 +216,11 @@ fn stamp(backing: &Backing, rates: &mut Rates, now: Instant) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::cache::Cache;
+    use forebay_base::Span;
+    use forebay_rt::{Virtual, VirtualSettings};
+    use forebay_store::{MemoryStore, ObjectId};
+    use std::sync::Arc;
 
     #[test]
     fn samples_are_taken_often_until_a_few_were_full_or_many_were_not() {
@@ -237,5 +242,30 @@ mod tests {
             interval(SAMPLES_TO_TRUST, SAMPLES_TO_TRUST),
             BANDWIDTH_INTERVAL_MS
         );
+    }
+
+    /// A sample without a page is the truth about an idle store of which enough is known; before
+    /// that it would only waste one of the samples that count for more.
+    #[test]
+    fn an_idle_store_is_sampled_once_enough_is_known_of_it() {
+        for (samples, after) in [
+            (EARLY_SAMPLES - 1, EARLY_SAMPLES - 1),
+            (EARLY_SAMPLES, EARLY_SAMPLES + 1),
+        ] {
+            let world = Virtual::new(VirtualSettings::default());
+            let rt = world.rt();
+            world.run(async move {
+                let cache = Cache::small(&rt, 4);
+                let store = cache.attach(Arc::new(MemoryStore::new()));
+                let store = store.expect("the store is well");
+                let file = cache.open(&store, ObjectId(1), 0).expect("it opens");
+                let engine = &file.handle.engine;
+                let backing = engine.stores.get(0);
+                lock(&backing.rates).samples = samples;
+                rt.sleep(Span::from_secs(1)).await;
+                engine.update_bandwidth(&backing);
+                assert_eq!(lock(&backing.rates).samples, after);
+            });
+        }
     }
 }

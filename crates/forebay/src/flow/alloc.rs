@@ -212,3 +212,7 @@ impl Engine {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "alloc_tests.rs"]
+mod tests;

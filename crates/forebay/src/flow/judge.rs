@@ -150,3 +150,7 @@ impl Engine {
         self.page_out_or_put_off(hold)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "judge/judge_tests.rs"]
+mod tests;

@@ -220,7 +220,7 @@ pub(crate) struct Backing {
     pub(crate) reclaim_run_pages: u32,
     pub(crate) inodes: Option<Arc<dyn InodeCache>>,
     /// What the store last said about its congestion, for policies that ask.
-    congested: AtomicBool,
+    pub(crate) congested: AtomicBool,
     congestion: Option<(Arc<Congestion>, CongestionSignal)>,
     pub(crate) activity: Activity,
     pub(crate) reads: ReadMeter,

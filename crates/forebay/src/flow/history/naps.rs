@@ -226,3 +226,7 @@ impl Engine {
         true
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "naps_tests.rs"]
+mod tests;

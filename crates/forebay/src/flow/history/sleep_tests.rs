@@ -104,6 +104,9 @@ fn vector_v3_the_zone_that_is_enough_differs() {
     ));
     assert!(may_sleep(KswapdSleep::ForRequestedClass, [3_587, 0, 0]));
     assert!(may_sleep(KswapdSleep::EveryZone, [15, 3_213, 524]));
+    for at_the_mark in [[14, 3_213, 524], [15, 3_212, 524], [15, 3_213, 523]] {
+        assert!(!may_sleep(KswapdSleep::EveryZone, at_the_mark));
+    }
 }
 
 #[test]
@@ -188,4 +191,13 @@ fn between_the_patches_a_node_without_small_zones_never_slept() {
         let is_balanced = engine.was_balanced_to_sleep(rules(&engine), node, class);
         assert_eq!(is_balanced, sleeps, "{sleep:?}");
     }
+}
+
+/// A node without memory for a class has nothing to reclaim for it.
+#[test]
+fn zones_without_memory_count_as_balanced() {
+    let (_world, engine) = machine_of(KswapdSleep::ForClassZero, [0, 0, 128_000], [0, 0, 0]);
+    let node = &engine.memory.nodes[0];
+    let is_balanced = [0, 1, 2].map(|class| engine.memory.is_balanced(node, class));
+    assert_eq!(is_balanced, [true, true, false]);
 }

@@ -114,3 +114,7 @@ impl Engine {
         control.priority < TOP_PRIORITY && self.memory.is_unreclaimable(zone)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "zones_tests.rs"]
+mod tests;

@@ -118,3 +118,116 @@ fn from_4_12_on_refaults_open_the_active_file_list() {
         assert!(!may_deactivate(), "{preset}: none since the last run");
     }
 }
+
+/// Pages that one pass over a zone of clean pages frees, in a cache of `mib` MiB without memory.
+fn freed_in_a_pass(mib: u64, who: Who, priority: u32) -> u64 {
+    let world = Virtual::new(VirtualSettings::default());
+    let rt = world.rt();
+    let freed = Arc::new(std::sync::Mutex::new(0));
+    let reported = freed.clone();
+    world.run(async move {
+        let settings = Settings {
+            memory_bytes: mib << 20,
+            page_memory: crate::settings::PageMemory::Phantom,
+            policy: Policy::preset("linux-6.16").expect("a preset of this name"),
+            ..Settings::default()
+        };
+        let parts = Parts {
+            rt: rt.clone(),
+            sink: None,
+        };
+        let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+        let store = cache
+            .attach(Arc::new(MemoryStore::new()))
+            .expect("the store is well");
+        let bytes = (mib << 20) / 10 * 9;
+        let file = cache
+            .open(&store, ObjectId(1), bytes)
+            .expect("a new object opens");
+        let mut piece = vec![0; 1 << 20];
+        for at in (0..bytes).step_by(piece.len()) {
+            file.read_at(&mut piece, at).await.expect("it is there");
+        }
+        let engine = &file.handle.engine;
+        let mut control = ScanControl::new(who, priority);
+        let zone = engine
+            .memory
+            .zones
+            .iter()
+            .max_by_key(|zone| zone.managed_pages());
+        engine
+            .shrink_zone(zone.expect("there is one"), &mut control)
+            .await;
+        *reported.lock().expect("nobody panicked") = control.reclaimed;
+    });
+    let freed = freed.lock().expect("nobody panicked");
+    *freed
+}
+
+/// Spec/reclaim.md 2.10: a pass ends when its goal is reached, except the first of a caller, which
+/// does all that is due.
+#[test]
+fn only_the_first_pass_of_a_caller_goes_on_past_its_goal() {
+    assert_eq!(freed_in_a_pass(4, Who::Direct, 2), 32);
+    assert_eq!(freed_in_a_pass(4, Who::Kswapd, 2), 32);
+    // At this priority the 4,096th part of the pages is due, which is more than a batch.
+    assert!(freed_in_a_pass(600, Who::Direct, TOP_PRIORITY) > 32);
+}
+
+/// Spec/reclaim.md 4.4: kswapd becomes more urgent only if a pass looked at less than its goal.
+#[test]
+fn a_pass_that_looks_at_its_whole_goal_makes_kswapd_no_more_urgent() {
+    let world = Virtual::new(VirtualSettings::default());
+    let ring = Arc::new(crate::event::EventRing::new(1_000));
+    let settings = Settings {
+        memory_bytes: 4 << 20,
+        prefault: false,
+        policy: Policy::preset("linux-6.16").expect("a preset of this name"),
+        ..Settings::default()
+    };
+    let parts = Parts {
+        rt: world.rt(),
+        sink: Some(ring.clone()),
+    };
+    world.run(async move {
+        let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+        let store = cache
+            .attach(Arc::new(MemoryStore::new()))
+            .expect("the store is well");
+        let file = cache
+            .open(&store, ObjectId(1), 4 << 20)
+            .expect("a new object opens");
+        let engine = &file.handle.engine;
+        let node = &engine.memory.nodes[0];
+        let goal = engine.memory.zones[0].marks().high;
+        // At priority p the 2^p-th part is due: as many pages that the goal is due at priority 3.
+        let left_at_3 = |pages| {
+            (4..=TOP_PRIORITY)
+                .rev()
+                .fold(pages, |left, p| left - (left >> p))
+        };
+        let pages = (0..).find(|&pages| left_at_3(pages) >> 3 == goal);
+        let pages = pages.expect("there is such a number") as usize;
+        let mut bytes = vec![0; pages * PAGE_BYTES];
+        file.advise(crate::file::Advice::Random, 0..4 << 20)
+            .await
+            .expect("it is heard");
+        file.read_at(&mut bytes, 0).await.expect("it is there");
+        let _ = engine.reclaim_until(node, 0, || false).await;
+        let looked_at: u64 = ring
+            .latest()
+            .into_iter()
+            .filter_map(|(_, event)| match event {
+                Event::MmVmscanLruShrinkInactive {
+                    nr_scanned,
+                    priority: 3,
+                    ..
+                } => Some(nr_scanned),
+                _ => None,
+            })
+            .sum();
+        // One pass looks at the goal, the next at an eighth of what is left, which is less.
+        let left = (left_at_3(pages as u64) - goal) >> 3;
+        assert_eq!(looked_at, goal + left);
+    });
+}

@@ -1,0 +1,40 @@
+//! How a pass over the zones ends.
+
+use super::*;
+use crate::policy::Policy;
+use crate::settings::{Parts, Settings};
+use forebay_rt::{Virtual, VirtualSettings};
+
+/// Spec/reclaim.md 4.3: kswapd naps after a pass in trouble, unless a zone is at its min mark.
+#[test]
+fn a_pass_is_urgent_while_a_zone_is_at_its_min_mark() {
+    for (above_min, expected) in [
+        (0, Pass::Short { is_urgent: true }),
+        (1, Pass::Short { is_urgent: false }),
+    ] {
+        let world = Virtual::new(VirtualSettings::default());
+        let settings = Settings {
+            memory_bytes: 4 << 20,
+            prefault: false,
+            policy: Policy::preset("linux-3.0").expect("a preset of this name"),
+            ..Settings::default()
+        };
+        let parts = Parts {
+            rt: world.rt(),
+            sink: None,
+        };
+        let engine = Engine::new(settings, parts).expect("the settings are good");
+        world.run(async move {
+            let zone = &engine.memory.zones[0];
+            let (min, high) = (zone.marks().min, zone.marks().high);
+            assert!(high > min + 1);
+            while zone.free_pages() > min + above_min {
+                zone.take_free().expect("it counts as free");
+            }
+            let mut control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
+            let node = &engine.memory.nodes[0];
+            let pass = engine.shrink_short_zones(node, &mut control).await;
+            assert_eq!(pass, expected, "{above_min} pages above the mark");
+        });
+    }
+}
