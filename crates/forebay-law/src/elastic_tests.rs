@@ -452,3 +452,23 @@ fn steps_upwards_are_a_second_apart() {
     assert_eq!(to_mib(2_000), Some(512 + 48));
     assert_eq!(to_mib(2_500), Some(512 + 72));
 }
+
+#[test]
+fn what_others_take_is_measured_from_look_to_look_200_ms_apart() {
+    let at = |now_ms, headroom| ElasticInputs {
+        headroom_bytes: headroom * MIB,
+        now_ms,
+        ..inputs()
+    };
+    let mut elastic = Elastic::begun(&at(10_000, 900));
+    for (now_ms, headroom, taken_mib) in [
+        (10_199, 899, 0),
+        (10_200, 860, 200),
+        (10_399, 800, 200),
+        (10_400, 840, 100),
+        (11_400, 840, 0),
+    ] {
+        elastic = elastic.advanced(&at(now_ms, headroom)).0;
+        assert_eq!(elastic.taken_per_s, taken_mib * MIB, "{now_ms}");
+    }
+}

@@ -197,4 +197,20 @@ mod tests {
         assert!(remembers("linux-4.11", 0) && !remembers("linux-4.11", flag::ANON));
         assert!(remembers("linux-5.15", 0) && remembers("linux-5.15", flag::ANON));
     }
+
+    #[test]
+    fn each_choice_of_the_past_needs_its_rules() {
+        let today = Policy::default();
+        assert!(PastLists::of(&today).is_none());
+        for setting in [
+            "active_references=ignored",
+            "inactive_share=half",
+            "refaults=ignored",
+            "scan_balance=rotations",
+        ] {
+            let mut past = today;
+            assert_eq!(past.set(setting), Ok(()));
+            assert!(PastLists::of(&past).is_some(), "{setting}");
+        }
+    }
 }

@@ -201,3 +201,7 @@ impl Memory {
         });
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "pages_tests.rs"]
+mod tests;

@@ -79,3 +79,37 @@ impl Memory {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::cache::Cache;
+    use crate::policy::Policy;
+    use forebay_base::PAGE_BYTES;
+    use forebay_rt::{Virtual, VirtualSettings};
+    use forebay_store::{MemoryStore, ObjectId};
+    use std::sync::Arc;
+
+    /// Spec/reclaim.md 2.9: early kernels ask for a free slot alone.
+    #[test]
+    fn a_full_swap_has_room_for_pages_that_have_a_slot() {
+        for (preset, clean_pages_count) in [("linux-4.11", false), ("forebay", true)] {
+            let world = Virtual::new(VirtualSettings::default());
+            let policy = Policy::preset(preset).expect("a preset of this name");
+            let cache = Cache::small_under(&world.rt(), 4, policy);
+            let store = cache.attach(Arc::new(MemoryStore::new()));
+            cache
+                .set_swap(&store.expect("the store is well"), ObjectId(9), 64 << 12)
+                .expect("there is room for swap");
+            let memory = cache.anonymous(PAGE_BYTES as u64).expect("swap is set");
+            let memory = &memory.handle.engine.memory;
+            assert!(memory.swap_has_room(), "{preset}: every slot is free");
+            let swap = memory.swap.get().expect("it is set");
+            while swap.slots.take().is_some() {}
+            assert!(!memory.swap_has_room(), "{preset}: none is");
+            memory.anonymous_is_clean();
+            assert_eq!(memory.swap_has_room(), clean_pages_count, "{preset}");
+            memory.clean_anonymous_is_gone();
+            assert!(!memory.swap_has_room(), "{preset}: nor has a page one");
+        }
+    }
+}

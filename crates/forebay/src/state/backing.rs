@@ -643,4 +643,24 @@ mod tests {
         backing.note_failure(Failure::NoSpace, now_ms);
         assert!(backing.refuses_all(now_ms));
     }
+
+    /// What fails after that begins with the shortest back-off again.
+    #[test]
+    fn the_back_off_of_an_object_ends_when_nothing_of_it_has_failed() {
+        let backing = backing();
+        let origin = Origin::File {
+            backing: 0,
+            object: ObjectId(1),
+        };
+        let object = ObjectState::new(1, origin, 0);
+        lock(&object.queueing).retry.put_off(1_000, 0, 0);
+        let is_on = || lock(&object.queueing).retry.is_on();
+        assert!(is_on());
+        object.failed_pages.store(1, Ordering::Relaxed);
+        backing.end_retry(&object);
+        assert!(is_on(), "a page is still to be tried");
+        object.failed_pages.store(0, Ordering::Relaxed);
+        backing.end_retry(&object);
+        assert!(!is_on());
+    }
 }

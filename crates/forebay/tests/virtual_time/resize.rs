@@ -320,6 +320,31 @@ fn a_guard_keeps_its_page_from_being_cut_until_it_is_dropped() {
     });
 }
 
+/// No cut comes late when the store has other users, even one for which nobody waits any more.
+#[test]
+fn a_cache_closes_after_the_cuts_that_were_asked_for() {
+    simulate(8, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt.clone(), 8);
+        bench.memory.fill(FILE, &pages(0..9));
+        let file = bench.open(at(9));
+        faults.inject(Fault::each(IoKind::SetLength, FaultAction::NeverAnswer));
+        let cutter = file.clone();
+        let cut = rt.timeout(Span::from_millis(10), cutter.truncate(at(5)));
+        assert!(cut.await.is_err(), "its caller gave up");
+        let cache = bench.cache.clone();
+        let closing = rt.spawn("close", async move {
+            assert_eq!(cache.close().await, Ok(()));
+        });
+        rt.sleep(Span::from_secs(1)).await;
+        assert!(!closing.is_finished(), "the cut may still come");
+        faults.clear();
+        faults.release();
+        closing.join().await;
+        assert_eq!(bench.memory.length_bytes(FILE), at(5));
+        bench.assert_consistent();
+    });
+}
+
 #[test]
 fn nobody_gets_hold_of_a_page_that_is_being_cut_off() {
     simulate(4, |rt| async move {
