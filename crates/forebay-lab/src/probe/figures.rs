@@ -28,7 +28,7 @@ pub(crate) struct Gathered<'a> {
 }
 
 /// The names of the figures of a run, with any workload, without the part after `@` or `;`.
-pub(crate) const FIGURES: [&str; 57] = [
+pub(crate) const FIGURES: [&str; 58] = [
     "direct_pages_scanned",
     "direct_pages_reclaimed",
     "direct_efficiency",
