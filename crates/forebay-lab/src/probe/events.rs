@@ -287,3 +287,32 @@ impl Counted {
         self.dirty_of_file.add(of_all.dirty, file_pages);
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::float_cmp, reason = "halves and quarters are exact")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_of_reclaim_samples_the_zone_of_its_page() {
+        let small = PageLevels {
+            inactive_file: 8,
+            dirty: 2,
+            writeback: 4,
+            ..PageLevels::default()
+        };
+        let all = PageLevels {
+            inactive_file: 30,
+            active_file: 2,
+            dirty: 8,
+            ..PageLevels::default()
+        };
+        let watcher = Watcher::new(Span::from_millis(4));
+        lock(&watcher.counted).note_write(1, small, all);
+        let seen = watcher.watched();
+        assert_eq!(seen.dirty_of_inactive[&1], 0.25);
+        assert_eq!(seen.dirty_and_writeback_of_inactive[&1], 0.75);
+        assert_eq!(seen.dirty_of_file, Some(0.25));
+        assert!(!seen.dirty_of_inactive.contains_key(&0));
+    }
+}
