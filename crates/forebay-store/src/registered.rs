@@ -8,6 +8,9 @@ pub(crate) const PLACES: usize = 64;
 /// The kernel's bound on one registered range.
 const PLACE_BYTES: usize = 1 << 30;
 
+/// What a huge page has here. Elsewhere ranges are cut where they need not be, which costs nothing.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
 /// What is known of a place of the kernel's table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum TableEntry {
@@ -87,14 +90,26 @@ impl Registered {
     }
 }
 
-/// `length_bytes` bytes at `base` in ranges that the kernel takes.
+/// `length_bytes` bytes at `base` in ranges that the kernel takes. What is made of whole huge pages
+/// has ranges of its own: the kernel keeps a range as huge pages only if all of it is. As small
+/// pages, each would be a segment of its own in a request to the disk.
 pub(crate) fn pieces(base: *mut u8, length_bytes: usize) -> impl Iterator<Item = IoVector> {
-    (0..length_bytes)
-        .step_by(PLACE_BYTES)
-        .map(move |start| IoVector {
-            base: base.wrapping_add(start),
-            length_bytes: PLACE_BYTES.min(length_bytes - start),
-        })
+    let to_whole = base.addr().next_multiple_of(HUGE_PAGE_BYTES) - base.addr();
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let left = length_bytes - start;
+        let is_whole = start >= to_whole && left >= HUGE_PAGE_BYTES;
+        let length_bytes = if start < to_whole {
+            left.min(to_whole - start)
+        } else if is_whole {
+            PLACE_BYTES.min(left - left % HUGE_PAGE_BYTES)
+        } else {
+            left
+        };
+        let base = base.wrapping_add(start);
+        start += length_bytes;
+        (length_bytes > 0).then_some(IoVector { base, length_bytes })
+    })
 }
 
 #[cfg(test)]
@@ -142,11 +157,30 @@ mod tests {
         assert_eq!(table.place_of(range(1 << 20, 4096)), Some(1));
     }
 
+    fn lengths(base: usize, length_bytes: usize) -> Vec<usize> {
+        let base = std::ptr::without_provenance_mut(base);
+        let ranges: Vec<IoVector> = pieces(base, length_bytes).collect();
+        let ends = ranges
+            .iter()
+            .map(|range| range.base.addr() + range.length_bytes);
+        let starts = ranges.iter().map(|range| range.base.addr());
+        assert!(starts.skip(1).eq(ends.take(ranges.len().saturating_sub(1))));
+        ranges.iter().map(|range| range.length_bytes).collect()
+    }
+
     #[test]
     fn long_memory_is_cut() {
-        let lengths: Vec<usize> = pieces(std::ptr::null_mut(), (2 << 30) + 4096)
-            .map(|piece| piece.length_bytes)
-            .collect();
-        assert_eq!(lengths, [1 << 30, 1 << 30, 4096]);
+        assert_eq!(lengths(0, (2 << 30) + 4096), [1 << 30, 1 << 30, 4096]);
+    }
+
+    #[test]
+    fn whole_huge_pages_are_apart() {
+        const MIB: usize = 1 << 20;
+        assert_eq!(lengths(4 * MIB, 192 * MIB), [192 * MIB]);
+        assert_eq!(lengths(4 * MIB, 193 * MIB), [192 * MIB, MIB]);
+        assert_eq!(lengths(3 * MIB, 6 * MIB), [MIB, 4 * MIB, MIB]);
+        assert_eq!(lengths(MIB, 1536 * MIB), [MIB, 1024 * MIB, 510 * MIB, MIB]);
+        assert_eq!(lengths(4096, 8192), [8192]);
+        assert_eq!(lengths(4096, 0), [0; 0]);
     }
 }

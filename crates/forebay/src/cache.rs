@@ -34,6 +34,9 @@ use std::sync::{Arc, Weak};
 /// daemons; a cache that is dropped without `close` ends them when its last handle is gone, and
 /// what was not synced by then is lost, as after a crash.
 ///
+/// A process that is made by `fork` has neither the threads of the cache nor its memory, and must
+/// not use it before it calls `exec`. The cache of its parent goes on as if nothing had happened.
+///
 /// ```
 /// # forebay_rt::block_on(async {
 /// use forebay::{Cache, Settings};

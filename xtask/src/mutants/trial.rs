@@ -3,6 +3,7 @@
 use super::list::Mutant;
 use super::part::Part;
 use crate::error::TaskError;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,9 +18,10 @@ const MEMORY_BYTES: &str = "8589934592";
 const TIMES: u64 = 15;
 const MORE_SECONDS: u64 = 30;
 
-/// A program of tests, and the time that it may take.
+/// A program of tests, or one module of a program that has several, and the time that it may take.
 pub(super) struct Program {
     path: PathBuf,
+    module: Option<String>,
     longest_s: u64,
 }
 
@@ -63,10 +65,23 @@ pub(super) fn quickest_first(
     programs: &[PathBuf],
 ) -> Result<Option<Vec<Program>>, TaskError> {
     let mut timed = Vec::new();
-    for (place, program) in programs.iter().enumerate() {
+    let mut parts = Vec::new();
+    for (place, path) in programs.iter().enumerate() {
+        // The unit tests are one: those of the changed file come first anyway.
+        let modules = if place > 0 {
+            modules_in(path)?
+        } else {
+            Vec::new()
+        };
+        let whole = modules.is_empty().then_some(None);
+        let each = whole.into_iter().chain(modules.into_iter().map(Some));
+        parts.extend(each.map(|module| (place, path, module)));
+    }
+    for (place, path, module) in parts {
         let began = std::time::Instant::now();
         let mut program = Program {
-            path: program.clone(),
+            path: path.clone(),
+            module,
             longest_s: MOST_SECONDS,
         };
         if !run(tree, part, &program, 0, &[])? {
@@ -118,7 +133,7 @@ fn run(
         .arg("--core=0")
         .arg(&program.path)
         .arg("--quiet")
-        .args(filter)
+        .args(filter.iter().copied().chain(program.module.as_deref()))
         .current_dir(tree.join(part.folder()))
         .env("FOREBAY_MUTANT", number.to_string())
         // A failing property need not be shrunk to a small case.
@@ -135,6 +150,28 @@ fn run(
         draws.restore();
     }
     Ok(status.success())
+}
+
+/// The modules of the tests in a program, as their names begin; none if it has no module, or one
+/// alone.
+fn modules_in(program: &Path) -> Result<Vec<String>, TaskError> {
+    let listed = Command::new(program).arg("--list").output();
+    let listed = listed.map_err(|cause| TaskError::Start {
+        command: format!("{} --list", program.display()),
+        cause,
+    })?;
+    Ok(modules_of_tests(&String::from_utf8_lossy(&listed.stdout)))
+}
+
+fn modules_of_tests(listed: &str) -> Vec<String> {
+    let tests = listed
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"));
+    let modules = tests.map(|test| Some(format!("{}::", test.split_once("::")?.0)));
+    // A test outside of all modules would be left out: then the program is run as a whole.
+    let modules: Option<BTreeSet<String>> = modules.collect();
+    let modules = modules.filter(|modules| modules.len() > 1);
+    modules.into_iter().flatten().collect()
 }
 
 /// The module of the file at `path`, as the names of its tests begin.
@@ -163,6 +200,14 @@ mod tests {
         assert_eq!(fs::read(folder.join("kept.txt")).unwrap(), b"one");
         assert!(!folder.join("new.txt").exists());
         let _ = fs::remove_dir_all(&tree);
+    }
+
+    #[test]
+    fn a_program_with_modules_is_run_module_by_module() {
+        let two = "drain::a: test\nwhy::b: test\nwhy::c::d: test\n\n3 tests, 0 benchmarks\n";
+        assert_eq!(modules_of_tests(two), ["drain::", "why::"]);
+        assert!(modules_of_tests("why::b: test\n").is_empty());
+        assert!(modules_of_tests("why::b: test\na: test\nc::d: test\n").is_empty());
     }
 
     #[test]

@@ -35,6 +35,7 @@ struct Counted {
     throttle_start_percent: Option<f64>,
     /// By zone, at each write of a file page from reclaim.
     dirty_of_inactive: BTreeMap<usize, Mean>,
+    dirty_and_writeback_of_inactive: BTreeMap<usize, Mean>,
     dirty_of_file: Mean,
 }
 
@@ -100,7 +101,9 @@ pub(crate) struct Watched {
     pub(crate) longest_pause: BTreeMap<usize, Span>,
     /// By number of the zone: dirty over inactive file pages, whenever reclaim wrote one.
     pub(crate) dirty_of_inactive: BTreeMap<usize, f64>,
-    /// The same over all file pages of the machine.
+    /// The same with pages under writeback.
+    pub(crate) dirty_and_writeback_of_inactive: BTreeMap<usize, f64>,
+    /// Dirty over all file pages of the machine.
     pub(crate) dirty_of_file: Option<f64>,
 }
 
@@ -144,7 +147,10 @@ impl Watcher {
     pub(crate) fn watched(&self) -> Watched {
         let counted = lock(&self.counted);
         let all = counted.pauses.count().max(1) as f64;
-        let of_zone = |(&zone, mean): (&usize, &Mean)| Some((zone, mean.value()?));
+        let by_zone = |means: &BTreeMap<usize, Mean>| {
+            let of_zone = |(&zone, mean): (&usize, &Mean)| Some((zone, mean.value()?));
+            means.iter().filter_map(of_zone).collect()
+        };
         Watched {
             pauses: counted.pauses.distribution_ms(),
             of_store: watched_of(&counted.of_store),
@@ -154,11 +160,8 @@ impl Watcher {
             throttle_start_percent: counted.throttle_start_percent,
             stalls: counted.stalls.iter().map(stall_of).collect(),
             longest_pause: counted.longest_pause.clone(),
-            dirty_of_inactive: counted
-                .dirty_of_inactive
-                .iter()
-                .filter_map(of_zone)
-                .collect(),
+            dirty_of_inactive: by_zone(&counted.dirty_of_inactive),
+            dirty_and_writeback_of_inactive: by_zone(&counted.dirty_and_writeback_of_inactive),
             dirty_of_file: counted.dirty_of_file.value(),
         }
     }
@@ -275,7 +278,41 @@ impl Counted {
     fn note_write(&mut self, zone: usize, levels: PageLevels, of_all: PageLevels) {
         let of_zone = self.dirty_of_inactive.entry(zone).or_default();
         of_zone.add(levels.dirty, levels.inactive_file);
+        let with_writeback = self.dirty_and_writeback_of_inactive.entry(zone);
+        let unclean = levels.dirty + levels.writeback;
+        with_writeback
+            .or_default()
+            .add(unclean, levels.inactive_file);
         let file_pages = of_all.inactive_file + of_all.active_file + of_all.isolated_file;
         self.dirty_of_file.add(of_all.dirty, file_pages);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::float_cmp, reason = "halves and quarters are exact")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_of_reclaim_samples_the_zone_of_its_page() {
+        let small = PageLevels {
+            inactive_file: 8,
+            dirty: 2,
+            writeback: 4,
+            ..PageLevels::default()
+        };
+        let all = PageLevels {
+            inactive_file: 30,
+            active_file: 2,
+            dirty: 8,
+            ..PageLevels::default()
+        };
+        let watcher = Watcher::new(Span::from_millis(4));
+        lock(&watcher.counted).note_write(1, small, all);
+        let seen = watcher.watched();
+        assert_eq!(seen.dirty_of_inactive[&1], 0.25);
+        assert_eq!(seen.dirty_and_writeback_of_inactive[&1], 0.75);
+        assert_eq!(seen.dirty_of_file, Some(0.25));
+        assert!(!seen.dirty_of_inactive.contains_key(&0));
     }
 }

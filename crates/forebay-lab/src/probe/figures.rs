@@ -28,7 +28,7 @@ pub(crate) struct Gathered<'a> {
 }
 
 /// The names of the figures of a run, with any workload, without the part after `@` or `;`.
-pub(crate) const FIGURES: [&str; 57] = [
+pub(crate) const FIGURES: [&str; 58] = [
     "direct_pages_scanned",
     "direct_pages_reclaimed",
     "direct_efficiency",
@@ -79,6 +79,7 @@ pub(crate) const FIGURES: [&str; 57] = [
     "store_pos_ratio",
     "store_task_ratelimit",
     "dirty_of_inactive",
+    "dirty_and_writeback_of_inactive",
     "dirty_of_file",
     "stall_events_total",
     "stall_share_at_timeout",
@@ -127,7 +128,7 @@ pub(crate) fn suffix_of(family: &str) -> Suffix {
         "iostat_await_mean" | "seek_count" | "write_ios" | "write_throughput"
         | "write_io_bytes" => Suffix::Device,
         "longest_pause_s" | "store_pos_ratio" | "store_task_ratelimit" => Suffix::Store,
-        "dirty_of_inactive" => Suffix::Zone,
+        "dirty_of_inactive" | "dirty_and_writeback_of_inactive" => Suffix::Zone,
         "task_clock_msecs" => Suffix::Task,
         "stall_events_total" | "stall_share_at_timeout" | "stall_share_zero" => Suffix::Stall,
         _ => Suffix::Nothing,
@@ -328,13 +329,22 @@ fn rates(figures: &mut Figures, prefix: &str, name: &str, of: &WatchedPauses) {
 
 /// How dirty memory was whenever reclaim wrote a file page.
 fn at_reclaim_writes(gathered: &Gathered<'_>, figures: &mut Figures) {
-    for (zone, share) in &gathered.watched.dirty_of_inactive {
-        if let Some(zone) = gathered.after.statistics.zones.get(*zone) {
-            let name = format!("dirty_of_inactive@{}", place_of(zone));
-            put(figures, &name, *share);
+    let watched = gathered.watched;
+    let by_zone = [
+        ("dirty_of_inactive", &watched.dirty_of_inactive),
+        (
+            "dirty_and_writeback_of_inactive",
+            &watched.dirty_and_writeback_of_inactive,
+        ),
+    ];
+    for (figure, shares) in by_zone {
+        for (zone, share) in shares {
+            if let Some(zone) = gathered.after.statistics.zones.get(*zone) {
+                put(figures, &format!("{figure}@{}", place_of(zone)), *share);
+            }
         }
     }
-    if let Some(share) = gathered.watched.dirty_of_file {
+    if let Some(share) = watched.dirty_of_file {
         put(figures, "dirty_of_file", share);
     }
 }

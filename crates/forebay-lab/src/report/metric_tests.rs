@@ -53,6 +53,7 @@ pauses_below_4ms_percent,%,
 store_pos_ratio,,
 store_task_ratelimit,bytes/s,
 dirty_of_inactive,,
+dirty_and_writeback_of_inactive,,
 dirty_of_file,,
 stall_events_total,,lower
 stall_share_at_timeout,%,lower

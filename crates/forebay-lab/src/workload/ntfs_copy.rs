@@ -23,7 +23,7 @@ pub(super) const NTFS_COPY: Workload = Workload {
         knob(
             "runs_before",
             "0",
-            "copies right before the one that is measured; a daemon writes them to the same place",
+            "copies right before the one that is measured, each over the one before",
         ),
         knob(
             "anonymous",
@@ -72,25 +72,27 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     let bytes = knobs.number("bytes") / knobs.scale;
     let block = knobs.number("block").max(1);
     let file_system = world.main_file_system();
-    let runs_before = knobs.number("runs_before");
-    let files = if file_system.is_in_user_space() {
-        1
-    } else {
-        runs_before + 1
-    };
-    let room = bytes.saturating_mul(files).saturating_add(DATA_START_BYTES);
+    let room = bytes.saturating_add(DATA_START_BYTES);
     file_system.expect_room("ntfs-copy", &[room])?;
     let others = hold_memory(&world, &knobs);
     let others = others.await?;
     let copies = Copies::new(&world, &knobs, (bytes, block));
-    for _ in 0..runs_before {
-        copies.make_one(&world).await?;
+    for _ in 0..knobs.number("runs_before") {
+        copies.make_one(&world, Then::Another).await?;
     }
     world.open_window();
-    copies.make_one(&world).await?;
+    copies.make_one(&world, Then::Nothing).await?;
     world.close_window();
     others.set(());
     Ok(())
+}
+
+/// What follows a copy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    /// Another, which cuts the file to nothing when it opens it.
+    Another,
+    Nothing,
 }
 
 /// Copies that follow each other.
@@ -120,13 +122,13 @@ impl Copies {
     }
 
     /// One copy, by a process of its own.
-    async fn make_one(&self, world: &World) -> Result<(), WorldError> {
+    async fn make_one(&self, world: &World, then: Then) -> Result<(), WorldError> {
         let (sizes, own_cache) = (self.sizes, self.own_cache);
         let writer = match self.hand.clone() {
             Some(hand) => world.spawn("dd", move |process| {
                 hand_over(process, hand, sizes, own_cache)
             }),
-            None => world.spawn("dd", move |process| write(process, sizes)),
+            None => world.spawn("dd", move |process| write(process, sizes, then)),
         };
         writer.wait().await?;
         Ok(())
@@ -209,11 +211,14 @@ async fn read_all(file: &mut WorldFile, bytes: u64) -> Result<(), WorldError> {
 }
 
 /// A copy to a file system of the kernel.
-async fn write(process: Process, (bytes, block): (u64, u64)) -> Result<(), WorldError> {
+async fn write(process: Process, (bytes, block): (u64, u64), then: Then) -> Result<(), WorldError> {
     let file_system: &FileSystem = process.world().main_file_system();
     let mut file = process.create(file_system, "copy").await?;
     while file.end_bytes() < bytes {
         file.append(block.min(bytes - file.end_bytes())).await?;
+    }
+    if then == Then::Another {
+        return file.remove().await;
     }
     file.close().await;
     Ok(())

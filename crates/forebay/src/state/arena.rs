@@ -95,11 +95,22 @@ impl Arena {
                 .map(|_| AtomicU8::new(0))
                 .collect(),
         };
+        arena.keep_from_children();
         arena.want_huge_pages(true);
         if prefault && !is_phantom {
             arena.touch_all();
         }
         Ok(arena)
+    }
+
+    /// A process that is made by fork gets no part of the mapping. If it did, a page of ours that is
+    /// written next would be copied to another place, while the disk, which knows the old one, still
+    /// reads into it: open(2) warns of that for older kernels. Our huge pages would be gone as well.
+    fn keep_from_children(&self) {
+        let (base, bytes) = (self.base.as_ptr().cast(), self.mapped_bytes);
+        // SAFETY: the range is the mapping; what it holds for this process does not change. No child
+        // may use the cache, whose threads it does not have. Every Linux knows this advice.
+        let _ = unsafe { rustix::mm::madvise(base, bytes, Advice::LinuxDontFork) };
     }
 
     fn touch_all(&self) {
@@ -210,5 +221,39 @@ impl Drop for Arena {
         // borrow the arena and requests keep the engine alive.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.mapped_bytes) };
         debug_assert!(unmapped.is_ok(), "the arena is one mapping");
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// The flags of the mapping that `address` lies in, as the kernel reports them.
+    fn mapping_flags(address: usize) -> String {
+        let text = std::fs::read_to_string("/proc/self/smaps").expect("this is Linux");
+        let mut is_ours = false;
+        for line in text.lines() {
+            let range = line.split(' ').next().and_then(|word| word.split_once('-'));
+            let bound = |text: &str| usize::from_str_radix(text, 16).ok();
+            if let Some((Some(from), Some(to))) = range.map(|(from, to)| (bound(from), bound(to))) {
+                is_ours = (from..to).contains(&address);
+            }
+            if is_ours && let Some(flags) = line.strip_prefix("VmFlags:") {
+                return flags.to_owned();
+            }
+        }
+        panic!("no mapping has {address:#x}");
+    }
+
+    #[test]
+    fn children_get_no_page() {
+        for memory in [PageMemory::Real, PageMemory::Phantom] {
+            let arena = Arena::new(700, memory, false).expect("700 pages can be mapped");
+            for frame in [0, 699] {
+                let flags = mapping_flags(arena.address(frame).addr().get());
+                let is_kept = flags.split_whitespace().any(|flag| flag == "dc");
+                assert!(is_kept, "{flags}");
+            }
+        }
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod writers;
 
 use forebay::event::{Event, EventRing};
 use forebay::{AccessError, AttachedStore, Cache, Counter, File, Parts, Settings, SyncError};
+use forebay_base::Span;
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{
     Durability, Failure, FaultStore, Geometry, MemoryStore, ObjectId, Rate, RateStore, Store,
@@ -29,6 +30,16 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
+    /// Waits until the cache has the size that it should have.
+    pub(crate) async fn settles(&self, longest: Span) {
+        let deadline = self.rt.now() + longest;
+        let over = || self.cache.statistics().pages_over;
+        while over() > 0 {
+            assert!(self.rt.now() < deadline, "{} over", over());
+            self.rt.sleep(Span::from_millis(10)).await;
+        }
+    }
+
     /// A cache of `mib` MiB in front of `wrap` around memory.
     pub(crate) fn new(
         rt: Rt,

@@ -7,7 +7,7 @@ use crate::measure::AlignedBytes;
 use crate::phases::cached::sum_of_line;
 use forebay_base::PAGE_BYTES;
 
-const HUGE_PAGE_BYTES: usize = 2 << 20;
+pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// The pages.
 pub(crate) struct Arena {
@@ -17,8 +17,7 @@ pub(crate) struct Arena {
 impl Arena {
     /// An arena of `length` bytes, all of them present in memory.
     pub(crate) fn new(length: usize) -> Arena {
-        let mut bytes = AlignedBytes::new(length, HUGE_PAGE_BYTES);
-        advise_huge_pages(&mut bytes);
+        let mut bytes = huge_bytes(length);
         // Zeros that were never written take no memory until the first write, which is this one.
         for page in bytes.chunks_mut(PAGE_BYTES) {
             page[PAGE_BYTES - 1] = 1;
@@ -31,6 +30,14 @@ impl Arena {
     }
 }
 
+/// Zeros in huge pages if possible. A transfer into them is one piece for the disk, where each small
+/// page would be another one.
+pub(super) fn huge_bytes(length: usize) -> AlignedBytes {
+    let mut bytes = AlignedBytes::new(length, HUGE_PAGE_BYTES);
+    advise_huge_pages(&mut bytes);
+    bytes
+}
+
 /// Asks for huge pages for `bytes`. If the request is refused, the pages stay ordinary, and the
 /// remark on huge pages shows it.
 #[allow(unsafe_code)]
@@ -41,7 +48,7 @@ fn advise_huge_pages(bytes: &mut [u8]) {
     let advised =
         unsafe { rustix::mm::madvise(start, bytes.len(), rustix::mm::Advice::LinuxHugepage) };
     if let Err(refused) = advised {
-        eprintln!("forebay: no huge pages for the plain copy: {refused}");
+        eprintln!("forebay: no huge pages for the floor: {refused}");
     }
 }
 

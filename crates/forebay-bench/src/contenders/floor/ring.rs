@@ -1,13 +1,14 @@
 //! A raw io_uring loop: it keeps the given number of requests in flight, and does nothing else.
 
+use super::arena::{HUGE_PAGE_BYTES, huge_bytes};
 use crate::error::BenchError;
 use crate::measure::AlignedBytes;
-use forebay_base::PAGE_BYTES;
 use forebay_rt::thread::Stopwatch;
 use io_uring::{IoUring, opcode, types};
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -37,10 +38,12 @@ pub(crate) fn open_direct(path: &Path) -> Result<(File, bool), BenchError> {
     }
 }
 
-/// A ring with a buffer for each request that it keeps in flight.
+/// A ring with memory for each request that it keeps in flight.
 pub(crate) struct RawRing {
     ring: IoUring,
-    buffers: Vec<AlignedBytes>,
+    /// The memory of all requests, one block after the other.
+    buffers: AlignedBytes,
+    block_bytes: usize,
     flights: Vec<Flight>,
     watch: Stopwatch,
 }
@@ -65,9 +68,9 @@ impl RawRing {
             .map_err(BenchError::system("set up io_uring for the floor"))?;
         Ok(RawRing {
             ring,
-            buffers: (0..depth)
-                .map(|_| AlignedBytes::new(block_bytes, PAGE_BYTES))
-                .collect(),
+            // Whole huge pages, because a part of one is given small pages.
+            buffers: huge_bytes((depth as usize * block_bytes).next_multiple_of(HUGE_PAGE_BYTES)),
+            block_bytes,
             flights: vec![Flight::default(); depth as usize],
             watch: Stopwatch::start(),
         })
@@ -121,6 +124,11 @@ impl RawRing {
         }
     }
 
+    /// Where the memory of a slot is.
+    fn place(&self, slot: usize) -> Range<usize> {
+        slot * self.block_bytes..(slot + 1) * self.block_bytes
+    }
+
     /// The slot of a completed request, and the system's result for it.
     fn completed(&mut self) -> Option<(usize, i32)> {
         let entry = self.ring.completion().next()?;
@@ -138,7 +146,7 @@ impl RawRing {
             Direction::Read => "read for the floor",
             Direction::Write => "write for the floor",
         };
-        let bytes = &self.buffers[slot];
+        let bytes = &self.buffers[self.place(slot)];
         if result < 0 {
             let source = io::Error::from_raw_os_error(-result);
             return Err(BenchError::system(action)(source));
@@ -164,7 +172,8 @@ impl RawRing {
         direction: Direction,
         next: &mut impl FnMut(&mut [u8]) -> Option<u64>,
     ) -> bool {
-        let bytes = &mut self.buffers[slot];
+        let place = self.place(slot);
+        let bytes = &mut self.buffers[place];
         let Some(offset) = next(bytes) else {
             return false;
         };
@@ -197,6 +206,7 @@ mod tests {
     use super::*;
     use crate::contender::Who;
     use crate::layout::{check_stamp, stamp_pages};
+    use forebay_base::PAGE_BYTES;
 
     #[test]
     fn what_was_written_is_read_and_each_request_ends_once() {
