@@ -7,10 +7,11 @@
 //! - `cargo xtask deny`: licences, duplicate crates and sources of the dependencies.
 //! - `cargo xtask mutations [--blind] [NAME..]`: makes small wrong changes to the engine in a copy
 //!   of the tree, and checks whether the swarm notices each one.
-//! - `cargo xtask mutants [--today | --sample N [--seed S]] [--listed] [--swarm N] [PART]`: makes
-//!   the changes of `cargo-mutants` to laws, state, flows, engine (both) or stores: all, a sample,
-//!   or those that are listed as survivors. It checks that the tests of the part notice each one,
-//!   or N seeds of the swarm if these miss it, or that a list says why not.
+//! - `cargo xtask mutants [--today | --sample N [--seed S]] [--file END] [--listed] [--swarm N]
+//!   [PART]`: makes the changes of `cargo-mutants` to laws, state, flows, engine (both) or stores:
+//!   all, a sample, those of some files, or those that are listed as survivors. It checks that the
+//!   tests of the part notice each one, or N seeds of the swarm if these miss it, or that a list
+//!   says why not.
 //!
 //! Exit status: 0 means clean, 1 means that something was found or failed, 2 means a bad call.
 
@@ -27,7 +28,7 @@ mod tree_copy;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask tidy | calls .. | deny | mutations [--blind] [NAME..] | \
-                     mutants [--today | --sample N [--seed S]] [--listed] [--swarm N] \
+                     mutants [--today | --sample N [--seed S]] [--file END] [--listed] [--swarm N] \
                      [laws | state | flows | engine | stores]";
 
 fn main() -> ExitCode {

@@ -193,3 +193,33 @@ fn inputs_of(bdi: Option<usize>, present: &Moment, past: &Moment) -> BlameInputs
         ..BlameInputs::default()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::settings::{Parts, Settings};
+    use forebay_rt::{Virtual, VirtualSettings};
+
+    #[test]
+    fn what_is_asked_of_a_time_begins_so_long_before_now() {
+        let world = Virtual::new(VirtualSettings::default());
+        let rt = world.rt();
+        let settings = Settings {
+            memory_bytes: 4 << 20,
+            prefault: false,
+            ..Settings::default()
+        };
+        let parts = Parts {
+            rt: rt.clone(),
+            sink: None,
+        };
+        let engine = Engine::new(settings, parts).expect("the settings are good");
+        world.run(async move {
+            rt.sleep(Span::from_secs(10)).await;
+            let before = |last| engine.instant_before(last).since(Instant::ZERO);
+            assert_eq!(before(Some(Span::from_secs(3))), Span::from_secs(7));
+            assert_eq!(before(Some(Span::from_secs(11))), Span::ZERO);
+            assert_eq!(before(None), Span::ZERO);
+        });
+    }
+}

@@ -206,7 +206,7 @@ fn a_pass_that_looks_at_its_whole_goal_makes_kswapd_no_more_urgent() {
                 .rev()
                 .fold(pages, |left, p| left - (left >> p))
         };
-        let pages = (0..).find(|&pages| left_at_3(pages) >> 3 == goal);
+        let pages = (0..1_024).find(|&pages| left_at_3(pages) >> 3 == goal);
         let pages = pages.expect("there is such a number") as usize;
         let mut bytes = vec![0; pages * PAGE_BYTES];
         file.advise(crate::file::Advice::Random, 0..4 << 20)
