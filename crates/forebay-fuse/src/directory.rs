@@ -15,7 +15,16 @@ const BATCH_BYTES: usize = 16 << 10;
 pub(crate) struct Directory {
     /// So that its names are found even after it was moved in the source.
     pub(crate) held: Held,
-    stream: Mutex<OwnedFd>,
+    stream: Mutex<Stream>,
+}
+
+/// The folder as it is read.
+#[derive(Debug)]
+struct Stream {
+    fd: OwnedFd,
+    /// Entries that were read one after the other from the beginning, and where the next one is.
+    /// None if a reader left that way.
+    counted: Option<(u32, u64)>,
 }
 
 /// Whether a reply has room for more entries.
@@ -30,7 +39,7 @@ impl Directory {
     pub(crate) fn new(held: Held, fd: OwnedFd) -> Directory {
         Directory {
             held,
-            stream: Mutex::new(fd),
+            stream: Mutex::new(Stream { fd, counted: None }),
         }
     }
 
@@ -40,13 +49,28 @@ impl Directory {
         offset: u64,
         mut visit: impl FnMut(&RawDirEntry<'_>) -> Room,
     ) -> Result<(), Errno> {
-        let stream = lock(&self.stream);
-        rustix::fs::seek(&*stream, SeekFrom::Start(offset))?;
+        let mut stream = lock(&self.stream);
+        let (mut counted, mut next) = match stream.counted.take() {
+            _ if offset == 0 => (0, 0),
+            Some((counted, next)) if next == offset => (counted, next),
+            _ => (u32::MAX, offset),
+        };
+        rustix::fs::seek(&stream.fd, SeekFrom::Start(offset))?;
         let mut buffer = [MaybeUninit::uninit(); BATCH_BYTES];
-        let mut entries = RawDir::new(&*stream, &mut buffer);
+        let mut entries = RawDir::new(&stream.fd, &mut buffer);
+        let mut is_whole = true;
         while let Some(entry) = entries.next() {
-            if visit(&entry?) == Room::Full {
+            let entry = entry?;
+            if visit(&entry) == Room::Full {
+                is_whole = false;
                 break;
+            }
+            (counted, next) = (counted.saturating_add(1), entry.next_entry_cookie());
+        }
+        if counted < u32::MAX {
+            stream.counted = Some((counted, next));
+            if is_whole {
+                self.held.listing.was_read(counted);
             }
         }
         Ok(())
@@ -54,6 +78,6 @@ impl Directory {
 
     /// Makes the names in it durable.
     pub(crate) fn sync(&self) -> Result<(), Errno> {
-        rustix::fs::fsync(&*lock(&self.stream))
+        rustix::fs::fsync(&lock(&self.stream).fd)
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::anchor::Anchor;
 use crate::content::ContentSlot;
+use crate::listing::Listing;
 use crate::source::Identity;
 use forebay_base::sync::{
     Arc, Mutex,
@@ -57,6 +58,8 @@ pub(crate) struct Inode {
     /// One of its names: the folder, and the name there.
     name: Mutex<Option<(Arc<Inode>, Box<OsStr>)>>,
     pub(crate) content: ContentSlot,
+    /// What the kernel may keep of a folder.
+    pub(crate) listing: Listing,
 }
 
 impl Inode {
@@ -72,6 +75,7 @@ impl Inode {
             refusals: Mutex::default(),
             name: Mutex::new(None),
             content: ContentSlot::default(),
+            listing: Listing::default(),
         }
     }
 

@@ -29,6 +29,7 @@ mod keeper;
 mod keeping;
 mod kernel_pages;
 mod length_limit;
+mod listing;
 mod losses;
 mod mount;
 mod mount_point;

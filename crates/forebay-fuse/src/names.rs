@@ -2,6 +2,7 @@
 
 use crate::attributes::{time_to_set, unpack_device};
 use crate::content::access_errno;
+use crate::directory::Directory;
 use crate::folder::Folder;
 use crate::held::Held;
 use crate::inode::Inode;
@@ -70,6 +71,7 @@ impl Folder {
     fn look_up_in(&self, parent: &Held, name: &OsStr) -> Result<(Arc<Inode>, Stat), Errno> {
         let (identity, stat) = look(parent.as_fd(), name)?;
         let inode = self.inodes.look_up(identity, parent, name);
+        parent.listing.told(self.rt.now());
         self.unpin(&inode);
         self.keeper.looked_up(self.inodes.len(), self.limits);
         Ok((inode, stat))
@@ -312,12 +314,15 @@ impl Folder {
         Ok(())
     }
 
-    /// Opens a folder for reading its entries.
-    pub(crate) fn open_directory(&self, id: u64) -> Result<crate::directory::Directory, Errno> {
+    /// Opens a folder for reading its entries. True if the kernel may keep them, or use those that
+    /// it has kept.
+    pub(crate) fn open_directory(&self, id: u64) -> Result<(Directory, bool), Errno> {
         let held = self.held(id)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = self.sparing(|| rustix::fs::openat(&held, ".", flags, Mode::empty()))?;
-        Ok(crate::directory::Directory::new(held, fd))
+        let stat = rustix::fs::fstat(&fd)?;
+        let may_be_kept = held.listing.may_be_kept(&stat, self.rt.now());
+        Ok((Directory::new(held, fd), may_be_kept))
     }
 
     /// Sets an extended attribute.

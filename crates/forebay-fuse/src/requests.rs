@@ -68,6 +68,16 @@ fn answer_entry(reply: ReplyEntry, result: Result<fuser::FileAttr, Errno>) {
     }
 }
 
+/// How a folder is opened whose listing the kernel may keep, or may not: then it forgets the one
+/// that it has.
+fn listing_flags(may_be_kept: bool) -> FopenFlags {
+    if may_be_kept {
+        FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE
+    } else {
+        FopenFlags::empty()
+    }
+}
+
 /// Answers an empty reply.
 fn answer_empty(reply: ReplyEmpty, result: Result<(), Errno>) {
     match result {
@@ -468,10 +478,10 @@ impl Filesystem for Requests {
 
     fn opendir(&self, _request: &Request, id: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         match self.folder.open_directory(id.0) {
-            Ok(directory) => {
+            Ok((directory, may_be_kept)) => {
                 let handle = Handle::Directory(Arc::new(directory));
                 let handle = self.folder.handles.insert(handle);
-                reply.opened(FileHandle(handle), FopenFlags::empty());
+                reply.opened(FileHandle(handle), listing_flags(may_be_kept));
             }
             Err(errno) => reply.error(reported(errno)),
         }

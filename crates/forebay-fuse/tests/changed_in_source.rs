@@ -73,6 +73,52 @@ fn what_was_written_is_committed_though_room_was_asked_for() {
     assert!(read(&bench.behind("file")) == vec![7; 100_000]);
 }
 
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("it is listed");
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
+    let mut names: Vec<_> = entries
+        .map(|entry| name(entry).into_string().expect("plain names"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// The kernel keeps the listing of a folder of which it was just told all files, as `git status`
+/// does it: it looks at the files first. A name that is made or removed behind is seen at once.
+#[test]
+fn a_listing_that_was_kept_shows_what_others_made_and_removed() {
+    if is_left_out("a_listing_that_was_kept_shows_what_others_made_and_removed") {
+        return;
+    }
+    let mut bench = TestMount::of_size(16 << 20);
+    for name in ["one", "two"] {
+        fs::write(bench.behind(name), name).expect("it is made");
+    }
+    let look_and_list = |wanted: &[&str]| {
+        for name in wanted {
+            fs::metadata(bench.path(name)).expect("it is there");
+        }
+        assert_eq!(names(&bench.path("")), wanted);
+    };
+    look_and_list(&["one", "two"]);
+    // A listing is kept once the folder has not changed for a second.
+    thread::pause_current(Span::from_millis(1_100));
+    look_and_list(&["one", "two"]);
+    look_and_list(&["one", "two"]);
+    fs::write(bench.behind("three"), "three").expect("it is made");
+    assert_eq!(names(&bench.path("")), ["one", "three", "two"]);
+    thread::pause_current(Span::from_millis(1_100));
+    look_and_list(&["one", "three", "two"]);
+    fs::remove_file(bench.behind("one")).expect("it is removed");
+    assert_eq!(names(&bench.path("")), ["three", "two"]);
+    // So are those that are made and removed through the mount.
+    fs::write(bench.path("four"), "four").expect("it is made");
+    assert_eq!(names(&bench.path("")), ["four", "three", "two"]);
+    fs::remove_file(bench.path("two")).expect("it is removed");
+    assert_eq!(names(&bench.path("")), ["four", "three"]);
+    bench.end();
+}
+
 /// The end of a file is where it is when the file is opened, not where it was at the last look-up.
 #[test]
 fn an_append_goes_behind_what_others_appended() {

@@ -10,6 +10,7 @@ use crate::rooms::{Room, Rooms};
 use crate::session::Session;
 use crate::socket::{Moved, Socket};
 use crate::standing::Standing;
+use crate::watch::{Present, Watch};
 use crate::wire;
 use forebay::Caller;
 use forebay_block::{Alarm, Buffer, Finished, Job, PIECE_BYTES, SLOTS, Slots, perform};
@@ -164,6 +165,8 @@ fn transmit(
         incoming: Incoming::Maybe,
         goes_on: false,
         is_broken: false,
+        watch: Watch::default(),
+        present: host.rooms.presence.enter(),
     };
     let result = transmission.run();
     let Transmission {
@@ -207,6 +210,8 @@ struct Transmission<'a, 'c, M, F> {
     goes_on: bool,
     /// Whether nothing can be sent any more.
     is_broken: bool,
+    watch: Watch,
+    present: Present<'a>,
 }
 
 impl<M, F> Transmission<'_, '_, M, F>
@@ -241,7 +246,7 @@ where
             if !self.may_write() {
                 self.standing.writes.end();
             }
-            if !moved && rung == 0 {
+            if !moved && rung == 0 && !self.watches() {
                 self.sleep()?;
             }
         }
@@ -334,6 +339,25 @@ where
         }
     }
 
+    /// Looks for the next request for a moment, if the client is the only one, asks one thing at a
+    /// time and has its answer. True if something has come.
+    fn watches(&mut self) -> bool {
+        let is_next_due = self.incoming == Incoming::Later && self.wants_input();
+        let is_at_rest = self.pipeline.is_idle() && self.has_said_all();
+        if !is_next_due || !is_at_rest || !self.present.is_alone() {
+            return false;
+        }
+        for look in (0..self.watch.looks()).rev() {
+            self.looks_again();
+            let has_come = self.receive();
+            if has_come || look == 0 {
+                self.watch.ended(has_come);
+                return has_come;
+            }
+        }
+        false
+    }
+
     /// Nothing is read from a client that does not read its replies until it does.
     fn wants_input(&self) -> bool {
         self.hears_more() && self.input.room() >= INPUT_BYTES / 2
@@ -423,11 +447,12 @@ mod tests {
             structured: false,
             allocation: false,
         };
+        let rooms = rooms(SLOTS * PIECE_BYTES);
         let Room {
             input,
             output,
             share,
-        } = rooms(SLOTS * PIECE_BYTES).enter();
+        } = rooms.enter();
         let mut transmission = Transmission {
             channel: &mut Channel::new(socket, &standing),
             standing: &standing,
@@ -438,6 +463,8 @@ mod tests {
             incoming: Incoming::Maybe,
             goes_on: false,
             is_broken: false,
+            watch: Watch::default(),
+            present: rooms.presence.enter(),
         };
         transmission.run()
     }

@@ -46,6 +46,7 @@ mod standing;
 mod stream;
 mod tls;
 mod trouble;
+mod watch;
 mod writes;
 
 pub mod client;

@@ -3,6 +3,7 @@
 //! The memory of a client that left is used for the next one.
 
 use crate::queue::ByteQueue;
+use crate::watch::Presence;
 use forebay_base::sync::{Mutex, lock};
 use forebay_block::{Pool, Share};
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub(crate) struct Rooms {
     idle: Mutex<Vec<(ByteQueue, ByteQueue)>>,
     input_bytes: usize,
     output_bytes: usize,
+    /// Those who serve requests in them.
+    pub(crate) presence: Presence,
 }
 
 impl Rooms {
@@ -35,6 +38,7 @@ impl Rooms {
             idle: Mutex::default(),
             input_bytes,
             output_bytes,
+            presence: Presence::default(),
         }
     }
 

@@ -63,7 +63,7 @@ impl Call {
             match word {
                 "--sample" => size = Some(words.next()?.parse().ok()?),
                 "--seed" => seed = words.next()?.parse().ok()?,
-                "--file" => (*words.next()?).clone_into(&mut file),
+                "--file" => file = String::from(*words.next()?),
                 "--listed" => only_listed = true,
                 "--swarm" => swarm = words.next()?.parse().ok()?,
                 "--today" => {

@@ -32,6 +32,8 @@ pub(super) struct Pace {
     pub(super) pressure_ms: u64,
     /// Small files in a tree.
     pub(super) files: usize,
+    /// The same in a tree that git looks at.
+    pub(super) git_files: usize,
     /// Idle time before processor time is measured. In that time the flusher looks once more for
     /// old pages, and the mount sets the times of the files.
     pub(super) idle_settle: Option<Span>,
@@ -43,6 +45,7 @@ pub(super) const FULL: Pace = Pace {
     settle_ms: 400,
     pressure_ms: 20_000,
     files: 4_000,
+    git_files: 10_000,
     idle_settle: Some(Span::from_secs(12)),
 };
 pub(super) const QUICK: Pace = Pace {
@@ -51,13 +54,14 @@ pub(super) const QUICK: Pace = Pace {
     settle_ms: 200,
     pressure_ms: 4_000,
     files: 400,
+    git_files: 400,
     idle_settle: None,
 };
 
 impl Pace {
     /// Number of runs of fio, roughly: some contenders may be missing.
     pub(super) fn runs(self) -> u64 {
-        let a_round = (LOADS.len() + FLUSHERS.len()) * 3 + READERS.len() * 2 + 6;
+        let a_round = (LOADS.len() + FLUSHERS.len()) * 3 + READERS.len() * 2 + 9;
         a_round as u64 * u64::from(self.rounds) + 2
     }
 }

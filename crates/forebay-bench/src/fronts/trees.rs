@@ -1,5 +1,8 @@
 //! Small files: the mount, beside bindfs and the folder itself. They are made, opened and read in
-//! random order, and removed; and `git status` looks at them.
+//! random order, and removed; `tar` and `rm` do the same, and `git status` looks at them.
+//!
+//! What one contender leaves to be written is written before the next one takes its turn, and the
+//! time of that belongs to nobody.
 
 use super::goals::metric;
 use super::results::{Front, Name, Who};
@@ -8,10 +11,10 @@ use super::stand::{Fronts, value};
 use crate::error::BenchError;
 use forebay_base::{Prng, Span};
 use forebay_fuse::can_mount;
-use forebay_rt::thread::Stopwatch;
+use forebay_rt::thread::{Stopwatch, pause_current};
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const FILE_BYTES: usize = 4_096;
@@ -19,10 +22,13 @@ const FILE_BYTES: usize = 4_096;
 const FOLDER_FILES: usize = 100;
 /// The seed of the order in which files are opened.
 const ORDER_SEED: u64 = 1;
+/// Longer than any of them lets the kernel keep names and attributes.
+const EXPIRY: Span = Span::from_millis(1_200);
 /// The file that is there once a mount is.
 const SEEN: &str = "seen";
 
 /// A tree of small files.
+#[derive(Clone)]
 struct Tree {
     who: Who,
     top: PathBuf,
@@ -73,21 +79,44 @@ impl Tree {
 
     /// Runs git in the tree.
     fn git(&self, arguments: &[&str]) -> Result<(), BenchError> {
-        let status = Command::new("git")
-            .arg("-C")
-            .arg(&self.top)
-            .args(["-c", "user.name=bench", "-c", "user.email=bench@localhost"])
-            .args(arguments)
+        let mut command = Command::new("git");
+        command.arg("-C").arg(&self.top);
+        command.args(["-c", "user.name=bench", "-c", "user.email=bench@localhost"]);
+        self.run(command.args(arguments))
+    }
+
+    /// Runs a program to its end, without a word.
+    fn run(&self, command: &mut Command) -> Result<(), BenchError> {
+        let silent = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(Stdio::null());
+        let status = silent
             .status()
-            .map_err(BenchError::system("start git"))?;
+            .map_err(BenchError::system("start a program"))?;
         if status.success() {
             return Ok(());
         }
-        let text = format!("git {} in {}: {status}", arguments[0], self.top.display());
+        let text = format!("{command:?} in {}: {status}", self.top.display());
         Err(BenchError::Program(text))
+    }
+
+    /// Puts the tree into the file `archive`.
+    fn pack(&self, archive: &Path) -> Result<(), BenchError> {
+        let mut command = Command::new("tar");
+        command.arg("-C").arg(&self.top).arg("-cf").arg(archive);
+        self.run(command.arg("."))
+    }
+
+    /// Makes the tree as it is in the file `archive`.
+    fn unpack(&self, archive: &Path) -> Result<(), BenchError> {
+        fs::create_dir(&self.top).map_err(BenchError::in_scratch("make", &self.top))?;
+        let mut command = Command::new("tar");
+        self.run(command.arg("-C").arg(&self.top).arg("-xf").arg(archive))
+    }
+
+    fn remove_by_rm(&self) -> Result<(), BenchError> {
+        self.run(Command::new("rm").arg("-r").arg(&self.top))
     }
 }
 
@@ -135,6 +164,10 @@ impl Fronts<'_> {
             });
         }
         self.trees_come_and_go(&trees)?;
+        self.trees_by_programs(&trees)?;
+        for tree in &mut trees {
+            tree.files = self.pace.git_files;
+        }
         self.trees_under_git(&trees)?;
         servers.into_iter().try_for_each(Server::end)
     }
@@ -145,17 +178,48 @@ impl Fronts<'_> {
                 self.interrupts.check()?;
                 let files = tree.files as f64;
                 self.note(Front::Files, &format!("round {round}"), tree.who);
+                rustix::fs::sync();
                 let made = seconds(|| tree.make())?;
                 self.add_tree(metric::MAKE, "/s", tree.who, files / made);
                 let span = Span::from_millis(self.pace.span_ms);
                 let read = tree.read(span)? as f64 * 1e3 / self.pace.span_ms as f64;
                 self.add_tree(metric::OPEN, "/s", tree.who, read);
+                rustix::fs::sync();
                 let removed = seconds(|| tree.remove())?;
                 self.add_tree(metric::REMOVE, "/s", tree.who, files / removed);
                 self.progress.skip(1);
             }
         }
         Ok(())
+    }
+
+    fn trees_by_programs(&mut self, trees: &[Tree]) -> Result<(), BenchError> {
+        if !is_installed("tar") {
+            let reason = "tar and rm, because tar is not installed".to_owned();
+            self.left_out.push((Front::Files, reason));
+            return Ok(());
+        }
+        let archive = self.folder.join("trees.tar");
+        let Some(first) = trees.first() else {
+            return Ok(());
+        };
+        first.make()?;
+        first.pack(&archive)?;
+        first.remove()?;
+        for round in 1..=self.pace.rounds {
+            for tree in trees {
+                self.interrupts.check()?;
+                self.note(Front::Files, &format!("tar, round {round}"), tree.who);
+                rustix::fs::sync();
+                let took = seconds(|| tree.unpack(&archive))?;
+                self.add_tree(metric::EXTRACT, "ms", tree.who, took * 1e3);
+                rustix::fs::sync();
+                let took = seconds(|| tree.remove_by_rm())?;
+                self.add_tree(metric::RM, "ms", tree.who, took * 1e3);
+                self.progress.skip(1);
+            }
+        }
+        fs::remove_file(&archive).map_err(BenchError::in_scratch("remove", &archive))
     }
 
     fn trees_under_git(&mut self, trees: &[Tree]) -> Result<(), BenchError> {
@@ -171,13 +235,22 @@ impl Fronts<'_> {
             tree.git(&["add", "--all"])?;
             tree.git(&["commit", "--quiet", "--message=all"])?;
         }
+        // Git reads once more what was made in the second in which its index was written, and
+        // writes that once more.
+        pause_current(EXPIRY);
+        for tree in trees {
+            tree.git(&["status", "--short"])?;
+        }
+        rustix::fs::sync();
         for round in 1..=self.pace.rounds {
+            pause_current(EXPIRY);
             for tree in trees {
                 self.interrupts.check()?;
-                let what = format!("{}, round {round}", metric::STATUS);
-                self.note(Front::Files, &what, tree.who);
-                let took = seconds(|| tree.git(&["status", "--short"]))?;
-                self.add_tree(metric::STATUS, "ms", tree.who, took * 1e3);
+                for metric in [metric::STATUS, metric::STATUS_AGAIN] {
+                    self.note(Front::Files, &format!("{metric}, round {round}"), tree.who);
+                    let took = seconds(|| tree.git(&["status", "--short"]))?;
+                    self.add_tree(metric, "ms", tree.who, took * 1e3);
+                }
             }
         }
         trees.iter().try_for_each(Tree::remove)

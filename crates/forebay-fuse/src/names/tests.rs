@@ -177,7 +177,7 @@ fn an_open_folder_is_found_though_it_was_moved_below() {
         let open = [0; 2].map(|_| {
             // Each program that opens it looks it up again.
             folder.spare();
-            folder.open_directory(id).unwrap()
+            folder.open_directory(id).unwrap().0
         });
         match change {
             "removed" => std::fs::remove_dir_all(behind.join(change)).unwrap(),
