@@ -103,13 +103,14 @@ impl Arena {
         Ok(arena)
     }
 
-    /// A process that is made by fork gets no part of the mapping. If it did, a page of ours that is
-    /// written next would be copied to another place, while the disk, which knows the old one, still
-    /// reads into it: open(2) warns of that for older kernels. Our huge pages would be gone as well.
+    /// A process that is made by fork gets no part of the mapping. If it did, a page of ours that
+    /// is written next would be copied to another place, while the disk, which knows the old one,
+    /// still reads into it: open(2) warns of that for older kernels. Our huge pages would be gone
+    /// as well.
     fn keep_from_children(&self) {
         let (base, bytes) = (self.base.as_ptr().cast(), self.mapped_bytes);
-        // SAFETY: the range is the mapping; what it holds for this process does not change. No child
-        // may use the cache, whose threads it does not have. Every Linux knows this advice.
+        // SAFETY: the range is the mapping; what it holds for this process does not change. No
+        // child may use the cache, whose threads it does not have. Every Linux knows this advice.
         let _ = unsafe { rustix::mm::madvise(base, bytes, Advice::LinuxDontFork) };
     }
 

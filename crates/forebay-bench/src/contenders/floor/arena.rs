@@ -30,8 +30,8 @@ impl Arena {
     }
 }
 
-/// Zeros in huge pages if possible. A transfer into them is one piece for the disk, where each small
-/// page would be another one.
+/// Zeros in huge pages if possible. A transfer into them is one piece for the disk, where each
+/// small page would be another one.
 pub(super) fn huge_bytes(length: usize) -> AlignedBytes {
     let mut bytes = AlignedBytes::new(length, HUGE_PAGE_BYTES);
     advise_huge_pages(&mut bytes);
