@@ -2,7 +2,8 @@
 
 use crate::transfer::IoVector;
 
-/// Ranges that can be registered at most; a range takes one place for each started GiB.
+/// Ranges that can be registered at most. Memory takes a place for each started GiB of whole huge
+/// pages, and one for each end that is a part of one.
 pub(crate) const PLACES: usize = 64;
 
 /// The kernel's bound on one registered range.

@@ -515,16 +515,10 @@ impl Cache {
         mib: u64,
         policy: crate::policy::Policy,
     ) -> Cache {
-        let settings = Settings {
-            memory_bytes: mib << 20,
-            prefault: false,
-            policy,
-            ..Settings::default()
-        };
         let parts = Parts {
             rt: rt.clone(),
             sink: None,
         };
-        Cache::with_parts(settings, parts).expect("the settings are good")
+        Cache::with_parts(Settings::small(mib, policy), parts).expect("the settings are good")
     }
 }

@@ -230,3 +230,12 @@ impl Drop for Engine {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+impl Engine {
+    /// An engine of 4 MiB on `rt` under `policy`, without daemons.
+    pub(crate) fn alone(rt: Rt, policy: crate::policy::Policy) -> Arc<Engine> {
+        let parts = Parts { rt, sink: None };
+        Engine::new(Settings::small(4, policy), parts).expect("the settings are good")
+    }
+}

@@ -421,3 +421,16 @@ impl Default for BackingSettings {
         }
     }
 }
+
+#[cfg(test)]
+impl Settings {
+    /// `mib` MiB under `policy`, touched when they are used.
+    pub(crate) fn small(mib: u64, policy: Policy) -> Settings {
+        Settings {
+            memory_bytes: mib << 20,
+            prefault: false,
+            policy,
+            ..Settings::default()
+        }
+    }
+}

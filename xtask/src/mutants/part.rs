@@ -75,9 +75,8 @@ impl Part {
 
     /// The tests that are run, one program after the other until one fails: the unit tests first,
     /// then the others, those that take least time first, and a program that has modules by these.
-    /// Of the engine's, those on real threads
-    /// (`stress`, `stress_files`, `kills`, `dropped_cuts`) and the explored schedules are left out:
-    /// they take longest.
+    /// Of the engine's, those on real threads (`stress`, `stress_files`, `kills`, `dropped_cuts`)
+    /// and the explored schedules are left out: they take longest.
     pub(super) fn tests(self) -> &'static [&'static str] {
         match self {
             Part::Laws => &["--lib"],

@@ -68,14 +68,11 @@ pub(super) fn quickest_first(
     let mut parts = Vec::new();
     for (place, path) in programs.iter().enumerate() {
         // The unit tests are one: those of the changed file come first anyway.
-        let modules = if place > 0 {
-            modules_in(path)?
-        } else {
-            Vec::new()
+        let modules = match place {
+            0 => vec![None],
+            _ => modules_in(path)?,
         };
-        let whole = modules.is_empty().then_some(None);
-        let each = whole.into_iter().chain(modules.into_iter().map(Some));
-        parts.extend(each.map(|module| (place, path, module)));
+        parts.extend(modules.into_iter().map(|module| (place, path, module)));
     }
     for (place, path, module) in parts {
         let began = std::time::Instant::now();
@@ -152,17 +149,22 @@ fn run(
     Ok(status.success())
 }
 
-/// The modules of the tests in a program, as their names begin; none if it has no module, or one
-/// alone.
-fn modules_in(program: &Path) -> Result<Vec<String>, TaskError> {
+/// The modules of the tests in a program, as their names begin, or the whole of it.
+fn modules_in(program: &Path) -> Result<Vec<Option<String>>, TaskError> {
     let listed = Command::new(program).arg("--list").output();
     let listed = listed.map_err(|cause| TaskError::Start {
         command: format!("{} --list", program.display()),
         cause,
     })?;
-    Ok(modules_of_tests(&String::from_utf8_lossy(&listed.stdout)))
+    let modules = modules_of_tests(&String::from_utf8_lossy(&listed.stdout));
+    Ok(if modules.is_empty() {
+        vec![None]
+    } else {
+        modules.into_iter().map(Some).collect()
+    })
 }
 
+/// Those of the tests that a program lists; none if one has no module, or all have the same.
 fn modules_of_tests(listed: &str) -> Vec<String> {
     let tests = listed
         .lines()

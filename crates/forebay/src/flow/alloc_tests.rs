@@ -1,7 +1,7 @@
 //! The gate before callers that reclaim for themselves (spec/reclaim.md 6.2).
 
 use super::*;
-use crate::settings::{Parts, Settings};
+use crate::policy::Policy;
 use forebay_rt::{Virtual, VirtualSettings};
 use std::sync::Arc;
 
@@ -10,17 +10,8 @@ use std::sync::Arc;
 fn wait_at_gate(prepare: impl Fn(&Engine, &Node) + 'static, is_woken: bool) -> (u64, u64) {
     let world = Virtual::new(VirtualSettings::default());
     let rt = world.rt();
-    let settings = Settings {
-        memory_bytes: 4 << 20,
-        prefault: false,
-        ..Settings::default()
-    };
-    let parts = Parts {
-        rt: rt.clone(),
-        sink: None,
-    };
     // Without daemons: nobody refills the reserve.
-    let engine = Engine::new(settings, parts).expect("the settings are good");
+    let engine = Engine::alone(rt.clone(), Policy::default());
     let waited = Arc::new(std::sync::Mutex::new((0, 0)));
     let reported = waited.clone();
     world.run(async move {

@@ -12,17 +12,12 @@ use std::sync::Arc;
 fn engine_under(preset: &str) -> (Virtual, Arc<Engine>, Arc<EventRing>) {
     let world = Virtual::new(VirtualSettings::default());
     let ring = Arc::new(EventRing::new(100));
-    let settings = Settings {
-        memory_bytes: 4 << 20,
-        prefault: false,
-        policy: Policy::preset(preset).expect("a preset of this name"),
-        ..Settings::default()
-    };
+    let policy = Policy::preset(preset).expect("a preset of this name");
     let parts = Parts {
         rt: world.rt(),
         sink: Some(ring.clone()),
     };
-    let engine = Engine::new(settings, parts).expect("the settings are good");
+    let engine = Engine::new(Settings::small(4, policy), parts).expect("the settings are good");
     (world, engine, ring)
 }
 

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::policy::Policy;
-use crate::settings::{Parts, Settings};
 use forebay_rt::{Virtual, VirtualSettings};
 
 /// Spec/reclaim.md 4.3: kswapd naps after a pass in trouble, unless a zone is at its min mark.
@@ -13,17 +12,8 @@ fn a_pass_is_urgent_while_a_zone_is_at_its_min_mark() {
         (1, Pass::Short { is_urgent: false }),
     ] {
         let world = Virtual::new(VirtualSettings::default());
-        let settings = Settings {
-            memory_bytes: 4 << 20,
-            prefault: false,
-            policy: Policy::preset("linux-3.0").expect("a preset of this name"),
-            ..Settings::default()
-        };
-        let parts = Parts {
-            rt: world.rt(),
-            sink: None,
-        };
-        let engine = Engine::new(settings, parts).expect("the settings are good");
+        let policy = Policy::preset("linux-3.0").expect("a preset of this name");
+        let engine = Engine::alone(world.rt(), policy);
         world.run(async move {
             let zone = &engine.memory.zones[0];
             let (min, high) = (zone.marks().min, zone.marks().high);

@@ -11,15 +11,8 @@ use forebay_store::{MemoryStore, ObjectId};
 use std::sync::Arc;
 
 /// A cache of 4 MiB over a store in memory.
-fn small_cache(rt: Rt, policy: Policy) -> (Cache, AttachedStore) {
-    let settings = Settings {
-        memory_bytes: 4 << 20,
-        prefault: false,
-        policy,
-        ..Settings::default()
-    };
-    let cache =
-        Cache::with_parts(settings, Parts { rt, sink: None }).expect("the settings are good");
+fn small_cache(rt: &Rt, policy: Policy) -> (Cache, AttachedStore) {
+    let cache = Cache::small_under(rt, 4, policy);
     let store = cache
         .attach(Arc::new(MemoryStore::new()))
         .expect("the store is well");
@@ -33,7 +26,7 @@ fn a_pass_of_a_caller_ages_active_memory_though_none_is_inactive() {
     let rt = world.rt();
     world.run(async move {
         let policy = Policy::preset("linux-4.11").expect("a preset of this name");
-        let (cache, store) = small_cache(rt, policy);
+        let (cache, store) = small_cache(&rt, policy);
         cache
             .set_swap(&store, ObjectId(9), 4 << 20)
             .expect("there is room for swap");
@@ -57,7 +50,7 @@ fn a_pass_that_frees_pages_gives_its_node_hope_again() {
     let world = Virtual::new(VirtualSettings::default());
     let rt = world.rt();
     world.run(async move {
-        let (cache, store) = small_cache(rt, Policy::default());
+        let (cache, store) = small_cache(&rt, Policy::default());
         let file = cache
             .open(&store, ObjectId(1), 1 << 20)
             .expect("a new object opens");
@@ -93,18 +86,9 @@ fn from_4_12_on_refaults_open_the_active_file_list() {
         ("linux-6.16", true),
         ("forebay", false),
     ] {
-        let settings = Settings {
-            memory_bytes: 4 << 20,
-            prefault: false,
-            policy: Policy::preset(preset).expect("a preset of this name"),
-            ..Settings::default()
-        };
+        let policy = Policy::preset(preset).expect("a preset of this name");
         let world = Virtual::new(VirtualSettings::default());
-        let parts = Parts {
-            rt: world.rt(),
-            sink: None,
-        };
-        let engine = Engine::new(settings, parts).expect("the settings are good");
+        let engine = Engine::alone(world.rt(), policy);
         let control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
         let may_deactivate = || {
             engine
@@ -179,18 +163,14 @@ fn only_the_first_pass_of_a_caller_goes_on_past_its_goal() {
 fn a_pass_that_looks_at_its_whole_goal_makes_kswapd_no_more_urgent() {
     let world = Virtual::new(VirtualSettings::default());
     let ring = Arc::new(crate::event::EventRing::new(1_000));
-    let settings = Settings {
-        memory_bytes: 4 << 20,
-        prefault: false,
-        policy: Policy::preset("linux-6.16").expect("a preset of this name"),
-        ..Settings::default()
-    };
+    let policy = Policy::preset("linux-6.16").expect("a preset of this name");
     let parts = Parts {
         rt: world.rt(),
         sink: Some(ring.clone()),
     };
     world.run(async move {
-        let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+        let cache =
+            Cache::with_parts(Settings::small(4, policy), parts).expect("the settings are good");
         let store = cache
             .attach(Arc::new(MemoryStore::new()))
             .expect("the store is well");
