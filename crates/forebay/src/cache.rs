@@ -502,7 +502,7 @@ impl Cache {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 impl Cache {
     /// A cache of `mib` MiB on `rt`, whose memory is touched when it is used.
     pub(crate) fn small(rt: &forebay_rt::Rt, mib: u64) -> Cache {

@@ -422,7 +422,7 @@ impl Default for BackingSettings {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 impl Settings {
     /// `mib` MiB under `policy`, touched when they are used.
     pub(crate) fn small(mib: u64, policy: Policy) -> Settings {
