@@ -1,8 +1,8 @@
 //! What a contender is, what it is asked to do and what it returns.
 
 use crate::error::BenchError;
-use crate::loop_disk::SlowDevice;
 use forebay_base::PAGE_BYTES;
+use forebay_host::SlowDevice;
 use serde::{Deserialize, Serialize};
 use std::io::IoSliceMut;
 
@@ -172,16 +172,8 @@ pub(crate) struct Sample {
 }
 
 /// A distribution, in the unit of the sample it belongs to.
-///
-/// # Examples
-/// ```
-/// let mut times = forebay_bench::Times::default();
-/// (1..=1_000).for_each(|micros| times.record(micros * 1_000));
-/// let micros = times.percentiles(1e3);
-/// assert!(micros.p50 <= micros.p99 && micros.p99 <= micros.p999 && micros.p999 <= micros.max);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Percentiles {
+pub(crate) struct Percentiles {
     /// Half of the operations took no longer.
     pub p50: f64,
     /// 99 of a hundred took no longer.

@@ -7,9 +7,6 @@
 //! cgroup. The bench of the fronts (`fronts`) starts `forebay serve nbd`, `forebay mount` and the
 //! servers to compare with, and uses fio as their client.
 //!
-//! `forebay demo` and the servers share the other public items with the bench: processes that end
-//! with their parent, a scratch folder, a slow disk, times, and the memory of the machine.
-//!
 //! # Running a job of fio by hand
 //!
 //! The fio jobs of the bench of the fronts are in the folder `jobs` of this crate, in fio's own
@@ -41,14 +38,12 @@ mod arguments;
 mod contender;
 mod contenders;
 mod error;
+mod files;
 mod fronts;
 mod goals;
-pub mod host;
-mod interrupt;
 mod json;
 mod layout;
 mod library;
-mod loop_disk;
 mod machine;
 mod measure;
 mod memory_group;
@@ -56,26 +51,16 @@ mod memory_group;
 mod patience;
 mod phases;
 mod plan;
-mod process;
 mod progress;
 mod results;
 mod rounds;
-mod scratch;
-mod step_error;
 mod table;
 mod titles;
 mod worker;
 mod zipf;
 
 pub use arguments::{BenchArguments, PHASES};
-pub use contender::Percentiles;
 pub use error::BenchError;
-pub use interrupt::Interrupts;
-pub use loop_disk::LoopDisk;
-pub use measure::Times;
-pub use process::{Process, end_with_parent};
-pub use scratch::Scratch;
-pub use step_error::StepError;
 pub use worker::{CONTENDER_COMMAND, serve_contender};
 
 /// Runs a bench and prints its table to standard output; its progress goes to standard error.

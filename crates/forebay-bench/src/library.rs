@@ -4,20 +4,21 @@
 use crate::arguments::BenchArguments;
 use crate::contender::{Phase, Preparation, Sample, Step, Who};
 use crate::error::BenchError;
-use crate::interrupt::Interrupts;
+use crate::files::write_files;
 use crate::json::{self, RowFile};
 use crate::layout::Layout;
-use crate::loop_disk::LoopDisk;
 use crate::machine::machine;
 use crate::memory_group::MemoryGroup;
 use crate::phases::slow::SLOW_BYTES_PER_SECOND;
 use crate::plan::{QUICK_LIMIT_MS, Stage, stages};
 use crate::progress::Progress;
 use crate::results::Results;
-use crate::scratch::{self, Scratch};
 use crate::table::{self, Heading};
 use crate::worker::{Setting, Worker};
 use forebay_base::units::show_bytes;
+use forebay_host::Interrupts;
+use forebay_host::LoopDisk;
+use forebay_host::Scratch;
 use forebay_rt::thread::Stopwatch;
 use std::io::{self, Write};
 
@@ -70,7 +71,7 @@ fn measure(
         show_bytes(layout.files().iter().map(|(_, bytes)| bytes).sum()),
         setting.folder.display()
     ));
-    scratch::write_files(layout, setting.interrupts)?;
+    write_files(layout, setting.interrupts)?;
     let mut bench = Bench::start(setting, &progress)?;
     if arguments.quick {
         bench.heading.lines.push(QUICK_REMARK.to_owned());
@@ -255,7 +256,7 @@ impl<'a> Bench<'a> {
 
     fn step(&mut self, index: usize, step: &Step) -> Result<Vec<Sample>, BenchError> {
         let slow_disk = self.slow_disk.as_ref();
-        let overdue = || slow_disk.map_or(Ok(()), LoopDisk::release);
+        let overdue = || Ok(slow_disk.map_or(Ok(()), LoopDisk::release)?);
         match self.workers[index].1.run(step, overdue) {
             Err(BenchError::Ended { .. }) => {
                 let remarks = self.replace(index)?;

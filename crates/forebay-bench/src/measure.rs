@@ -13,17 +13,7 @@ use std::sync::{Arc, Barrier, Mutex};
 const LONGEST_NS: u64 = 100_000_000_000;
 
 /// A distribution of times in nanoseconds, accurate to one part in a thousand.
-///
-/// # Examples
-/// ```
-/// let mut times = forebay_bench::Times::default();
-/// times.record(2_000);
-/// times.record(3_000);
-/// assert_eq!(times.count(), 2);
-/// let micros = times.percentiles(1e3);
-/// assert!((micros.p50 - 2.0).abs() < 0.01 && (micros.max - 3.0).abs() < 0.01);
-/// ```
-pub struct Times(Histogram<u64>);
+pub(crate) struct Times(Histogram<u64>);
 
 impl Default for Times {
     /// An empty distribution.
@@ -36,19 +26,19 @@ impl Default for Times {
 
 impl Times {
     /// Counts one operation that took `nanos`.
-    pub fn record(&mut self, nanos: u64) {
+    pub(crate) fn record(&mut self, nanos: u64) {
         self.0.saturating_record(nanos);
     }
 
     /// Adds the operations that `other` counted.
-    pub fn merge(&mut self, other: &Times) {
+    pub(crate) fn merge(&mut self, other: &Times) {
         self.0
             .add(&other.0)
             .expect("both were made with the same bounds");
     }
 
     /// How many operations were counted.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.0.len()
     }
 
@@ -58,7 +48,7 @@ impl Times {
     }
 
     /// The distribution in units of `unit_ns` nanoseconds.
-    pub fn percentiles(&self, unit_ns: f64) -> Percentiles {
+    pub(crate) fn percentiles(&self, unit_ns: f64) -> Percentiles {
         let at = |quantile| self.0.value_at_quantile(quantile) as f64 / unit_ns;
         Percentiles {
             p50: at(0.5),
@@ -284,9 +274,12 @@ mod tests {
     #[test]
     fn a_failing_thread_is_an_error_of_the_load() {
         let failed = together(vec![()], |_, ()| {
-            Err::<(), _>(BenchError::Interrupted { signal: 2 })
+            Err::<(), _>(BenchError::Host(HostError::Interrupted { signal: 2 }))
         });
-        assert!(matches!(failed, Err(BenchError::Interrupted { .. })));
+        assert!(matches!(
+            failed,
+            Err(BenchError::Host(HostError::Interrupted { .. }))
+        ));
     }
 
     /// A thread of another test that ends meanwhile takes its switches along, so that a single try

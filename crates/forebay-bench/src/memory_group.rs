@@ -1,8 +1,8 @@
 //! A memory cgroup for the kernel's contender, so that the kernel's page cache has the same budget.
 
-use crate::host::cgroup::{Group, Version, own_groups};
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::show_bytes;
+use forebay_host::cgroup::{Group, Version, own_groups};
 use std::fs;
 use std::io;
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! For tests of short steps on a busy machine.
 
 use crate::contender::{Load, Phase, Sample, Step};
-use crate::interrupt::Interrupts;
+use crate::files::write_files;
 use crate::layout::Layout;
-use crate::scratch::write_files;
+use forebay_host::Interrupts;
 
 /// The span of a step may pass before any of its threads gets to run.
 const ATTEMPTS: usize = 20;

@@ -5,11 +5,11 @@
 use crate::contender::{Contender, Preparation, Sample, Step, Who};
 use crate::contenders::{Floor, Forebay, Kernel};
 use crate::error::BenchError;
-use crate::interrupt::Interrupts;
 use crate::layout::Layout;
 use crate::memory_group::MemoryGroup;
-use crate::process::{Process, end_with_parent};
 use forebay_base::Span;
+use forebay_host::Interrupts;
+use forebay_host::{Process, end_with_parent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -172,7 +172,7 @@ impl Worker {
 
     /// If a signal has come, it is the reason why a contender cannot go on.
     fn unless_interrupted(&self, error: BenchError) -> BenchError {
-        self.interrupts.check().err().unwrap_or(error)
+        self.interrupts.check().err().map_or(error, Into::into)
     }
 
     /// Waits for the end of a process that is known to end. Returns whether it was killed, which
@@ -297,7 +297,7 @@ mod tests {
         struct Failing;
         impl Contender for Failing {
             fn prepare(&mut self, _: &Preparation) -> Result<Vec<String>, BenchError> {
-                Err(BenchError::Interrupted { signal: 2 })
+                Err(BenchError::Host(HostError::Interrupted { signal: 2 }))
             }
             fn run(&mut self, _: &Step) -> Result<Vec<Sample>, BenchError> {
                 Ok(Vec::new())

@@ -2,22 +2,15 @@
 
 use crate::ask::{SetArguments, TopArguments, TypedSet, TypedTop, TypedWhy, WhyArguments};
 use crate::config::{self, Tuning};
-use crate::demo::DemoArguments;
 use crate::error::CommandError;
-use crate::lab::{LabArguments, TypedLab};
 use crate::mount::{MountArguments, TypedMount};
 use crate::serve::{ServeArguments, TypedServe};
 use crate::volume::{TypedVolume, VolumeArguments};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
-use forebay_base::units::{parse_size, show_bytes};
-use forebay_bench::{BenchArguments, CONTENDER_COMMAND, PHASES};
+use forebay_demo::{CONTENDER_COMMAND, DemoArguments};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-
-/// The smallest budget for the bench. Below it the working sets are a few hundred pages, and the
-/// figures mean nothing.
-const LEAST_MEMORY_BYTES: u64 = 16 << 20;
 
 /// The words that were typed.
 #[derive(Parser)]
@@ -39,14 +32,7 @@ enum TypedCommand {
     /// each and a page with pictures. The kernel's part needs root, for a disk with a limited rate
     /// and for a limit on dirty data; without root it is left out. Only the page remains
     /// afterwards, even after an interrupt.
-    Demo(TypedDemo),
-    /// Measure Forebay beside the kernel's page cache and the hardware, on real files
-    ///
-    /// Writes files of about eleven times the budget into a new scratch folder, reads and writes
-    /// them through each contender in turn, and prints a table with each goal and whether it was
-    /// met. Progress goes to standard error, the table to standard output. The scratch folder is
-    /// removed at the end, even after an interrupt.
-    Bench(TypedBench),
+    Demo(DemoArguments),
     /// Serve storage to clients through a cache
     Serve(TypedServe),
     /// A cached view of a folder
@@ -73,13 +59,14 @@ enum TypedCommand {
     /// Files of settings, for --config of serve nbd and mount
     #[command(subcommand)]
     Config(TypedConfig),
-    /// Simulate a machine: run workloads, compare policies, measure the five changes again
-    Lab(TypedLab),
-    /// One contender, controlled over standard input
-    #[command(hide = true, name = CONTENDER_COMMAND)]
-    BenchContender,
+    /// What the lab's own program does now
+    #[command(hide = true, name = "lab", disable_help_flag = true)]
+    Lab(Moved),
+    /// What the lab's own program does now
+    #[command(hide = true, name = "bench", disable_help_flag = true)]
+    Bench(Moved),
     /// One contender of the demo
-    #[command(hide = true)]
+    #[command(hide = true, name = CONTENDER_COMMAND)]
     DemoContender {
         /// Its task.
         assignment: String,
@@ -102,52 +89,25 @@ enum TypedConfig {
     },
 }
 
+/// A call that another program takes now.
 #[derive(clap::Args)]
-struct TypedDemo {
-    /// How long each contender writes
-    #[arg(long, value_name = "N", default_value = "10", value_parser = demo_seconds())]
-    seconds: u32,
-    /// Print one line a second instead of a live screen
-    #[arg(long)]
-    plain: bool,
-    /// Folder in which the scratch folder is made
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    dir: PathBuf,
-    /// Write the page with the pictures to FILE
-    #[arg(long, value_name = "FILE", default_value = "forebay-demo.html")]
-    html: PathBuf,
-    /// Also write the first picture to FILE, as SVG
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+struct Moved {
+    /// Its words.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
 }
 
-#[derive(clap::Args)]
-struct TypedBench {
-    /// Memory each cache may use; the data is four times that size
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = memory_size)]
-    memory: u64,
-    /// Folder in which the scratch folder is made
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    dir: PathBuf,
-    /// End within 30 seconds: one short round of everything
-    #[arg(long)]
-    quick: bool,
-    /// Rounds of each load, in which the contenders take turns; medians and spread are over the
-    /// rounds [default: 3; for loads on cached pages and for the fronts 5]
-    #[arg(long, value_name = "N", value_parser = bench_rounds(), conflicts_with = "quick")]
-    rounds: Option<u32>,
-    /// Measure this phase alone; may be given again for another one
-    #[arg(long = "phase", value_name = "NAME", value_parser = PHASES, conflicts_with = "fronts")]
-    phases: Vec<String>,
-    /// The largest cache of the phase growth: 64M, 1G and 8G are measured up to this size
-    #[arg(long = "growth", value_name = "SIZE", default_value = "64M", value_parser = memory_size)]
-    growth: u64,
-    /// Measure the block server and the mount instead, under fio, beside nbdkit and qemu-nbd
-    #[arg(long)]
-    fronts: bool,
-    /// Also write every figure to FILE, one JSON object a line
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+impl Moved {
+    /// Says what to call now: the same `words`, after `subcommand` if it keeps its name.
+    fn refused(&self, subcommand: &str) -> clap::Error {
+        let words = self.words.iter().map(|word| word.to_string_lossy());
+        let words: Vec<_> = std::iter::once(subcommand.into()).chain(words).collect();
+        let text = format!(
+            "the lab is a program of its own: forebay-lab {}",
+            words.join(" ").trim()
+        );
+        clap::Error::raw(ErrorKind::InvalidSubcommand, format!("{text}\n"))
+    }
 }
 
 /// A checked call.
@@ -157,8 +117,6 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Be one contender of a demo that another process runs.
     DemoContender(String),
-    /// Run the bench.
-    Bench(BenchArguments),
     /// Serve clients.
     Serve(ServeArguments),
     /// Mount a folder.
@@ -171,12 +129,8 @@ pub(crate) enum Command {
     Set(SetArguments),
     /// Look after a volume.
     Volume(VolumeArguments),
-    /// Use the simulated machine.
-    Lab(LabArguments),
     /// Print a text that follows from the command line alone.
     Print(String),
-    /// Be one contender of a bench that another process runs.
-    BenchContender,
 }
 
 /// Reads the command line, and the file that it names. A call that is bad by itself ends the
@@ -242,24 +196,8 @@ fn parsed(words: Vec<OsString>) -> Result<Command, clap::Error> {
 impl Typed {
     fn checked(self) -> Result<Command, clap::Error> {
         Ok(match self.command {
-            TypedCommand::Demo(typed) => Command::Demo(DemoArguments {
-                seconds: typed.seconds,
-                is_plain: typed.plain,
-                parent_folder: typed.dir,
-                html_file: typed.html,
-                svg_file: typed.svg,
-            }),
+            TypedCommand::Demo(arguments) => Command::Demo(arguments),
             TypedCommand::DemoContender { assignment } => Command::DemoContender(assignment),
-            TypedCommand::Bench(typed) => Command::Bench(BenchArguments {
-                memory_bytes: typed.memory,
-                parent_folder: typed.dir,
-                quick: typed.quick,
-                rounds: typed.rounds,
-                phases: typed.phases,
-                growth_bytes: typed.growth,
-                fronts: typed.fronts,
-                json_file: typed.json,
-            }),
             TypedCommand::Serve(typed) => Command::Serve(typed.checked::<Typed>()?),
             TypedCommand::Mount(typed) => Command::Mount(typed.checked::<Typed>()?),
             TypedCommand::Why(typed) => Command::Why(typed.into()),
@@ -267,35 +205,10 @@ impl Typed {
             TypedCommand::Set(typed) => Command::Set(typed.into()),
             TypedCommand::Volume(typed) => Command::Volume(typed.into()),
             TypedCommand::Config(_) => unreachable!("it was done before"),
-            TypedCommand::Lab(typed) => Command::Lab(typed.checked::<Typed>()?),
-            TypedCommand::BenchContender => Command::BenchContender,
+            TypedCommand::Lab(moved) => return Err(moved.refused("")),
+            TypedCommand::Bench(moved) => return Err(moved.refused("bench")),
         })
     }
-}
-
-/// Long enough to see something, and no longer than anybody would watch.
-fn demo_seconds() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=600)
-}
-
-/// Enough for a stable median, and no longer than a night.
-fn bench_rounds() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=100)
-}
-
-/// A budget: a size of at least [`LEAST_MEMORY_BYTES`], rounded down to whole huge pages.
-fn memory_size(text: &str) -> Result<u64, String> {
-    let bytes = parse_size(text)?;
-    if bytes < LEAST_MEMORY_BYTES {
-        return Err(format!(
-            "the bench needs at least {}",
-            show_bytes(LEAST_MEMORY_BYTES)
-        ));
-    }
-    if bytes > 1 << 44 {
-        return Err("no machine has that much: write the budget of one cache, as 256M".into());
-    }
-    Ok(bytes >> 21 << 21)
 }
 
 #[cfg(test)]

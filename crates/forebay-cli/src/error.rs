@@ -1,6 +1,7 @@
 //! Why a command failed, as one line for people.
 
-use forebay_bench::{BenchError, StepError};
+use forebay_demo::DemoError;
+use forebay_host::{HostError, StepError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -19,15 +20,15 @@ pub(crate) enum CommandError {
     /// A server cannot be started; the text says where and why.
     #[error("{0}")]
     Served(String),
-    /// Work in the lab failed, or one of its tests does not hold; the text says which.
-    #[error("{0}")]
-    Lab(String),
     /// The call asks for something impossible, which only the work itself could find out.
     #[error("{0}")]
     BadCall(String),
-    /// A bench or the demo cannot go on.
+    /// The computer does not let it go on.
     #[error(transparent)]
-    Bench(#[from] BenchError),
+    Host(#[from] HostError),
+    /// The demo cannot go on.
+    #[error(transparent)]
+    Demo(#[from] DemoError),
 }
 
 impl CommandError {

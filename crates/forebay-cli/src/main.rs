@@ -14,16 +14,10 @@ mod ask;
 )]
 mod config;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
-mod control;
-#[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod daemon;
-mod demo;
 mod error;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
-mod lab;
-#[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod mount;
-mod output;
 mod refusal;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod serve;
@@ -37,7 +31,7 @@ mod volume;
 use args::Command;
 use daemon::say::say;
 use error::CommandError;
-use forebay_bench::BenchError;
+use forebay_demo::DemoError;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -46,8 +40,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(&error);
-            if let CommandError::Bench(BenchError::Interrupted { signal }) = &error {
-                end_by(*signal);
+            if let CommandError::Demo(DemoError::Host(error)) = &error {
+                error.end_by_signal();
             }
             ExitCode::from(error.exit_status())
         }
@@ -56,24 +50,14 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), CommandError> {
     match command {
-        Command::Demo(arguments) => demo::run(&arguments),
-        Command::DemoContender(assignment) => demo::be_contender(&assignment),
-        Command::Bench(arguments) => forebay_bench::run(&arguments).map_err(Into::into),
-        Command::BenchContender => forebay_bench::serve_contender().map_err(Into::into),
+        Command::Demo(arguments) => Ok(forebay_demo::run(&arguments)?),
+        Command::DemoContender(assignment) => Ok(forebay_demo::be_contender(&assignment)?),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Mount(arguments) => mount::run(&arguments),
         Command::Why(arguments) => ask::run_why(&arguments),
         Command::Top(arguments) => ask::run_top(&arguments),
         Command::Set(arguments) => ask::run_set(&arguments),
         Command::Volume(arguments) => volume::run(&arguments),
-        Command::Lab(arguments) => lab::run(&arguments),
-        Command::Print(text) => output::print(&text),
-    }
-}
-
-/// Ends the program by `signal`, so that a shell that waits for it sees what ended it.
-fn end_by(signal: i32) {
-    if let Err(refused) = signal_hook::low_level::emulate_default_handler(signal) {
-        say(format_args!("cannot end by signal {signal}: {refused}"));
+        Command::Print(text) => Ok(forebay_host::output::print(&text)?),
     }
 }

@@ -1,12 +1,8 @@
 //! What a caller of the command gets: an exit status, one line for an error, and nothing left
 //! behind.
 
-use rustix::process::{Pid, Signal, kill_process};
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 fn forebay(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay"))
@@ -15,15 +11,9 @@ fn forebay(words: &[&str]) -> Output {
         .expect("the program starts")
 }
 
-fn bench_in(folder: &Path) -> Output {
-    forebay(&[
-        "bench",
-        "--quick",
-        "--memory",
-        "16M",
-        "--dir",
-        folder.to_str().expect("a path in UTF-8"),
-    ])
+fn demo_in(folder: &Path) -> Output {
+    let folder = folder.to_str().expect("a path in UTF-8");
+    forebay(&["demo", "--plain", "--seconds", "1", "--dir", folder])
 }
 
 fn assert_failed_in_one_line(output: &Output) -> String {
@@ -40,9 +30,9 @@ fn assert_failed_in_one_line(output: &Output) -> String {
 #[test]
 fn a_bad_call_exits_with_2() {
     for words in [
-        &["bench", "--fast"][..],
-        &["bench", "--memory", "lots"],
-        &["bench", "--memory", "1M"],
+        &["demo", "--fast"][..],
+        &["demo", "--seconds", "0"],
+        &["lab", "run", "many-dd"],
         &["polish"],
         &[],
     ] {
@@ -52,7 +42,7 @@ fn a_bad_call_exits_with_2() {
 
 #[test]
 fn a_bad_call_that_parses_is_answered_with_the_usage_of_its_own_command() {
-    let calls: [(&[&str], &str); 3] = [
+    let calls: [(&[&str], &str); 2] = [
         (&["mount", "/", "/tmp", "--memory", "64M"], "mount"),
         (
             &[
@@ -60,7 +50,6 @@ fn a_bad_call_that_parses_is_answered_with_the_usage_of_its_own_command() {
             ],
             "serve nbd",
         ),
-        (&["lab", "run", "nothing"], "lab run"),
     ];
     for (words, command) in calls {
         let output = forebay(words);
@@ -72,52 +61,18 @@ fn a_bad_call_that_parses_is_answered_with_the_usage_of_its_own_command() {
 }
 
 #[test]
-fn a_workload_larger_than_its_disk_is_a_bad_call() {
-    let output = forebay(&["lab", "run", "fs-mark", "--set", "file_bytes=900T"]);
-    let reported = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{reported}");
-    assert!(reported.contains("take a larger device"), "{reported}");
-}
-
-#[test]
-fn a_call_that_is_refused_learns_how_lab_run_is_used() {
-    for words in [&["many-dd", "--set", "writers=0"][..], &["tetris"]] {
-        let output = forebay(&[&["lab", "run"], words].concat());
-        let reported = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{reported}");
-        assert!(reported.contains("Usage: forebay lab run"), "{reported}");
-    }
-}
-
-#[test]
-fn a_scenario_in_the_place_of_a_machine_is_refused_with_the_right_call() {
-    let scenario = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../scenarios/two-nodes.toml"
-    );
-    let output = forebay(&["lab", "run", "simple-wb", "--machine", scenario]);
-    let reported = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{reported}");
-    let call = format!("forebay lab run {scenario}");
-    assert!(
-        reported.contains("is a scenario") && reported.contains(&call),
-        "{reported}"
-    );
-}
-
-#[test]
 fn help_is_no_failure_and_names_the_flags() {
-    let output = forebay(&["bench", "--help"]);
+    let output = forebay(&["demo", "--help"]);
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).unwrap();
-    for flag in ["--memory", "--dir", "--quick", "--json"] {
+    for flag in ["--seconds", "--dir", "--html", "--svg"] {
         assert!(text.contains(flag), "{text}");
     }
 }
 
 #[test]
 fn a_missing_folder_is_reported_in_one_line() {
-    let error = assert_failed_in_one_line(&bench_in(Path::new("/nowhere/at/all")));
+    let error = assert_failed_in_one_line(&demo_in(Path::new("/nowhere/at/all")));
     assert!(
         error.contains("/nowhere/at/all") && error.contains("--dir"),
         "{error}"
@@ -127,54 +82,13 @@ fn a_missing_folder_is_reported_in_one_line() {
 #[test]
 fn a_file_in_the_place_of_the_folder_is_reported_in_one_line() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let error = assert_failed_in_one_line(&bench_in(file.path()));
+    let error = assert_failed_in_one_line(&demo_in(file.path()));
     assert!(error.contains(file.path().to_str().unwrap()), "{error}");
 }
 
 #[test]
 fn a_folder_that_takes_no_files_is_reported_in_one_line() {
     // Permissions do not stop root; the process file system accepts no folder from anybody.
-    let error = assert_failed_in_one_line(&bench_in(Path::new("/proc/self")));
+    let error = assert_failed_in_one_line(&demo_in(Path::new("/proc/self")));
     assert!(error.contains("make the scratch folder"), "{error}");
-}
-
-#[test]
-fn rows_that_cannot_be_written_are_reported_before_the_bench_runs() {
-    let folder = tempfile::tempdir().unwrap();
-    let dir = folder.path().to_str().unwrap();
-    let output = forebay(&["bench", "--dir", dir, "--json", "/nowhere/rows"]);
-    let error = assert_failed_in_one_line(&output);
-    assert!(error.contains("/nowhere/rows"), "{error}");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-}
-
-#[test]
-fn an_interrupted_bench_ends_by_the_signal_and_leaves_nothing() {
-    for signal in [Signal::INT, Signal::TERM] {
-        let folder = tempfile::tempdir().unwrap();
-        let mut bench = Command::new(env!("CARGO_BIN_EXE_forebay"))
-            .args(["bench", "--memory", "16M", "--dir"])
-            .arg(folder.path())
-            .stderr(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(bench.stderr.take().unwrap()).lines();
-        // The first line is written when the scratch folder is there; a later one when
-        // contenders run.
-        let preparing = lines
-            .by_ref()
-            .find(|line| line.as_ref().unwrap().contains("preparing"));
-        assert!(preparing.is_some());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        kill_process(Pid::from_child(&bench), signal).unwrap();
-        let rest: Vec<String> = lines.map(Result::unwrap).collect();
-        let status = bench.wait().unwrap();
-        assert_eq!(status.signal(), Some(signal.as_raw()), "{status} {rest:?}");
-        assert!(
-            rest.last().unwrap().starts_with("forebay: interrupted"),
-            "{rest:?}"
-        );
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    }
 }

@@ -7,7 +7,6 @@ use crate::contender::{
 };
 use crate::error::BenchError;
 use crate::layout::{COMMIT_BYTES, Layout, stamp_pages};
-use crate::loop_disk::SlowDevice;
 use crate::measure::{AlignedBytes, storage_read_bytes};
 use crate::memory_group::own_dirty_pages;
 use crate::phases::commit::DurableFile;
@@ -17,6 +16,7 @@ use crate::phases::slow::{DirtyLevel, SlowDisk};
 use crate::phases::{cached, commit, mix, mixed, order, slow, stream};
 use crate::zipf::permutation;
 use forebay_base::PAGE_BYTES;
+use forebay_host::SlowDevice;
 use rustix::fs::{Advice, fadvise};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek};
@@ -166,7 +166,7 @@ impl Kernel {
         };
         let writer = (writer, self.layout.data_bytes());
         mix::beside_writer(Who::Kernel, (&mut data, &zipf), writer, step, || {
-            device.lift()
+            Ok(device.lift()?)
         })
     }
 }
@@ -258,7 +258,7 @@ impl SlowDisk for SlowKernelDisk {
     }
 
     fn release(&mut self) -> Result<(), BenchError> {
-        self.0.lift()
+        Ok(self.0.lift()?)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::contender::Percentiles;
 use crate::error::BenchError;
-use crate::interrupt::Interrupts;
-use crate::process::Process;
+use forebay_host::Interrupts;
+use forebay_host::Process;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs;
@@ -140,7 +140,7 @@ impl<'a> Fio<'a> {
         let outcome = status.success().then(|| parse(&text, job.script.side));
         let mut outcome = outcome.flatten().ok_or_else(|| {
             let first = text.lines().next().unwrap_or("");
-            BenchError::Program(format!("fio ended with {status}: {first}"))
+            BenchError::program(format!("fio ended with {status}: {first}"))
         })?;
         outcome.longest_gap_ms = self.longest_gap_ms(job);
         Ok(outcome)

@@ -1,4 +1,4 @@
-//! `forebay bench --fronts`: the block server and the mount under fio, beside servers of other
+//! `forebay-lab bench --fronts`: the block server and the mount under fio, beside servers of other
 //! projects, in turns.
 
 mod blocks;
@@ -13,13 +13,13 @@ mod trees;
 
 use crate::arguments::BenchArguments;
 use crate::error::BenchError;
-use crate::interrupt::Interrupts;
 use crate::json::RowFile;
 use crate::machine::machine;
 use crate::progress::Progress;
-use crate::scratch::Scratch;
 use fio::Fio;
 use forebay_base::units::show_bytes;
+use forebay_host::Interrupts;
+use forebay_host::Scratch;
 use results::Results;
 use stand::{FULL, Fronts, PRESSURE_TIMES, QUICK, SEQUENTIAL_TIMES};
 use std::io::{self, Write};
@@ -28,8 +28,9 @@ use std::io::{self, Write};
 pub(super) fn run(arguments: &BenchArguments) -> Result<(), BenchError> {
     if let Some(reason) = Fio::missing() {
         let text = format!("{reason}, and it is the client of this bench");
-        return Err(BenchError::Program(text));
+        return Err(BenchError::program(text));
     }
+    server::servers()?;
     let interrupts = Interrupts::listen()?;
     let row_file = RowFile::asked(arguments)?;
     let scratch = Scratch::create(&arguments.parent_folder)?;

@@ -2,10 +2,10 @@
 
 use super::results::Who;
 use crate::error::BenchError;
-use crate::interrupt::Interrupts;
 use crate::measure::processor_ns_of;
-use crate::process::Process;
 use forebay_base::Span;
+use forebay_host::Interrupts;
+use forebay_host::Process;
 use forebay_rt::thread::{Stopwatch, pause_current};
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -41,6 +41,23 @@ pub(super) fn missing(who: Who) -> Option<String> {
     (!is_installed(program)).then(|| format!("{program} is not installed"))
 }
 
+/// The program of Forebay's servers, which lies beside this one.
+///
+/// # Errors
+/// A program error with the way to build it.
+pub(super) fn servers() -> Result<Command, BenchError> {
+    let ourselves = std::env::current_exe().map_err(BenchError::system("find this program"))?;
+    let program = ourselves.with_file_name("forebay");
+    if program.is_file() {
+        return Ok(Command::new(program));
+    }
+    Err(BenchError::program(format!(
+        "{} is missing, and the fronts are its servers: build it with cargo build --release -p \
+         forebay-cli",
+        program.display()
+    )))
+}
+
 /// Whether there is a `program` that says its version.
 pub(super) fn is_installed(program: &str) -> bool {
     let said = Command::new(program)
@@ -64,7 +81,7 @@ pub(super) fn mount(
         command.arg("-f");
         command
     } else {
-        let mut command = Process::ourselves()?;
+        let mut command = servers()?;
         command.args(["mount", "--foreground", "--memory"]);
         command.arg(memory_bytes.to_string());
         command
@@ -90,7 +107,7 @@ pub(super) fn serve(
         .map_err(BenchError::in_scratch("make", &path))?;
     let mut command = match who {
         Who::Forebay => {
-            let mut command = Process::ourselves()?;
+            let mut command = servers()?;
             command.args(["serve", "nbd", "--memory"]);
             command.arg(image.memory_bytes.to_string());
             command.arg("--socket").arg(&socket).arg(&path);
@@ -141,7 +158,7 @@ impl Server {
             interrupts.check()?;
             if process.has_ended()? || watch.elapsed() > START_PATIENCE {
                 let text = format!("{} did not begin to serve", who.name());
-                return Err(BenchError::Program(text));
+                return Err(BenchError::program(text));
             }
             pause_current(LOOK_INTERVAL);
         }
@@ -155,6 +172,6 @@ impl Server {
 
     /// Ends it in order, so that a file system that it serves is unmounted.
     pub(super) fn end(self) -> Result<(), BenchError> {
-        self.0.end_in_order()
+        Ok(self.0.end_in_order()?)
     }
 }

@@ -7,9 +7,9 @@ use super::mounts::READERS;
 use super::results::{Front, Name, Results, Sample, Who};
 use super::server::{Server, missing};
 use crate::error::BenchError;
-use crate::interrupt::Interrupts;
 use crate::progress::Progress;
 use forebay_base::Span;
+use forebay_host::Interrupts;
 use forebay_rt::thread::{Stopwatch, pause_current};
 use std::path::Path;
 

@@ -98,7 +98,7 @@ impl Tree {
             return Ok(());
         }
         let text = format!("{command:?} in {}: {status}", self.top.display());
-        Err(BenchError::Program(text))
+        Err(BenchError::program(text))
     }
 
     /// Puts the tree into the file `archive`.

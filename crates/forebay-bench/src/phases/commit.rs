@@ -220,7 +220,7 @@ mod tests {
         struct Failing(bool);
         impl DurableFile for Failing {
             fn commit(&mut self, _: &[u8], _: u64) -> Result<(), BenchError> {
-                let failed = Err(BenchError::Interrupted { signal: 2 });
+                let failed = Err(BenchError::Host(HostError::Interrupted { signal: 2 }));
                 if self.0 { failed } else { Ok(()) }
             }
             fn cut(&mut self, _: u64) -> Result<(), BenchError> {
@@ -229,6 +229,9 @@ mod tests {
         }
         let files = vec![Failing(false), Failing(true), Failing(false)];
         let failed = run(files, 8_192, &step(Load::CommitOverwrites));
-        assert!(matches!(failed, Err(BenchError::Interrupted { .. })));
+        assert!(matches!(
+            failed,
+            Err(BenchError::Host(HostError::Interrupted { .. }))
+        ));
     }
 }

@@ -105,7 +105,7 @@ fn a_thread_that_fails_does_not_keep_the_others_waiting() {
     impl PagedFile for Failing {
         fn read_at(&mut self, buffer: &mut [u8], offset_bytes: u64) -> Result<(), BenchError> {
             stamp_pages(buffer, offset_bytes);
-            let failed = Err(BenchError::Interrupted { signal: 2 });
+            let failed = Err(BenchError::Host(HostError::Interrupted { signal: 2 }));
             if self.0 { failed } else { Ok(()) }
         }
         fn read_run(&mut self, _: &mut [u8], _: u64) -> Result<(), BenchError> {
@@ -121,5 +121,8 @@ fn a_thread_that_fails_does_not_keep_the_others_waiting() {
     let step = named_step(Phase::Mixed, Load::ReadRandom, 2, 2);
     let handles = vec![Failing(false), Failing(true)];
     let failed = run(Who::Kernel, handles, 50, &step, || Ok(()));
-    assert!(matches!(failed, Err(BenchError::Interrupted { .. })));
+    assert!(matches!(
+        failed,
+        Err(BenchError::Host(HostError::Interrupted { .. }))
+    ));
 }

@@ -1,9 +1,9 @@
 //! The arguments of the commands that ask a server.
 
-use crate::control::knobs;
-use crate::control::time::parse_time;
 use clap::Args;
 use forebay_base::Span;
+use forebay_control::knobs;
+use forebay_control::time::parse_time;
 use std::path::PathBuf;
 
 /// The words of `forebay why`.

@@ -1,7 +1,7 @@
 //! One request to a control socket and its answer.
 
-use crate::control::place;
 use crate::error::CommandError;
+use forebay_control::place;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 
 use super::arguments::SetArguments;
 use super::http::post;
-use crate::control::knobs::plain;
 use crate::error::CommandError;
-use crate::output;
+use forebay_control::knobs::plain;
+use forebay_host::output;
 use serde_json::{Map, Value};
 
 /// Turns all of the knobs, or none, and prints what each was before.
@@ -24,5 +24,5 @@ pub(crate) fn run(arguments: &SetArguments) -> Result<(), CommandError> {
             plain(&change["new"])
         )
     };
-    output::print(&changed.map(line).collect::<String>())
+    Ok(output::print(&changed.map(line).collect::<String>())?)
 }

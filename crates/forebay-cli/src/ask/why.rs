@@ -2,10 +2,10 @@
 
 use super::arguments::WhyArguments;
 use super::http::{get, socket_of};
-use crate::control::trace::trace;
-use crate::control::waits::Stalls;
 use crate::error::CommandError;
-use crate::output;
+use forebay_control::trace::trace;
+use forebay_control::waits::Stalls;
+use forebay_host::output;
 use serde_json::Value;
 use std::path::Path;
 
@@ -30,9 +30,9 @@ pub(crate) fn run(arguments: &WhyArguments) -> Result<(), CommandError> {
     let text = why["text"].take();
     if arguments.json {
         why.as_object_mut().map(|object| object.remove("text"));
-        return output::print(&format!("{why}\n"));
+        return Ok(output::print(&format!("{why}\n"))?);
     }
-    output::print(text.as_str().unwrap_or_default())
+    Ok(output::print(text.as_str().unwrap_or_default())?)
 }
 
 /// Reads `body`, an answer of the server at `socket`.

@@ -1,8 +1,8 @@
 //! Which keys a file may have: the flags of both servers, as the command line knows them, and the
 //! knobs. What both servers have lies outside any section.
 
-use crate::control::knobs;
 use clap::{Arg, Command};
+use forebay_control::knobs;
 
 /// A server that reads files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@ use super::keys::{EXPORT, FRONTS, Flag, Front, Keys, plain_path};
 use super::nearest::nearest;
 use super::text::{Entry, Given, Wrong, entries};
 use super::tuning::Tuning;
-use crate::control::knobs;
 use clap::{ArgMatches, Command, parser::ValueSource};
 use forebay::settings::BackingSettings;
 use forebay::{BuildError, Settings};
+use forebay_control::knobs;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

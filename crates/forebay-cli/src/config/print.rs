@@ -1,10 +1,10 @@
 //! A file with every key, its meaning and its default value.
 
 use super::keys::{EXPORT, FRONTS, Flag, Front, Keys};
-use crate::control::knobs;
 use clap::Command;
 use forebay::settings::BackingSettings;
 use forebay::{Changes, Settings, StoreChanges};
+use forebay_control::knobs;
 use serde_json::{Map, Value};
 use std::fmt::Write;
 

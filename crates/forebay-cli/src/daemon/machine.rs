@@ -3,7 +3,7 @@
 use crate::daemon::say::say;
 use crate::error::CommandError;
 use forebay_base::units::show_bytes;
-use forebay_bench::host;
+use forebay_host as host;
 
 /// Beside the memory of `--memory` a process has its code, and the kernel's memory for it: page
 /// tables, rings, sockets. A memory cgroup counts both.

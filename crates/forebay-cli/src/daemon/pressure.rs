@@ -9,7 +9,7 @@ use forebay::Cache;
 use forebay::elastic::{Cause, MemorySeen, MemoryStep, Scarce, margin_bytes};
 use forebay_base::Span;
 use forebay_base::units::show_bytes;
-use forebay_bench::host::{Room, Sight, pressure_file, stalled_us};
+use forebay_host::{Room, Sight, pressure_file, stalled_us};
 use forebay_rt::thread::Stopwatch;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{File, OpenOptions};

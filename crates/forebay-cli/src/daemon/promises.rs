@@ -1,6 +1,5 @@
 //! Promises in seconds: the flags that make them, and what is reported of their cost.
 
-use crate::control::time::{parse_time, show_time};
 use crate::daemon::say::say;
 use clap::Args;
 use forebay::Statistics;
@@ -8,6 +7,7 @@ use forebay::settings::BackingSettings;
 use forebay::statistics::DrainStatistics;
 use forebay_base::Span;
 use forebay_base::units::{byte_of, show_bytes};
+use forebay_control::time::{parse_time, show_time};
 
 /// The flags of promises, as every server has them.
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use forebay::event::EventSink;
 use forebay::settings::BackingSettings;
 use forebay::{AttachedStore, Cache, Parts, Settings};
 use forebay_base::sync::Arc;
-use forebay_bench::StepError;
+use forebay_host::StepError;
 use forebay_rt::Rt;
 use forebay_store::{FileStore, FileStoreSettings, Store};
 

@@ -1,10 +1,10 @@
 //! `forebay volume`: volumes in buckets, beside serving them.
 
 use crate::error::CommandError;
-use crate::output::print;
 use clap::{Args, Subcommand};
 use forebay_base::units::show_bytes;
 use forebay_bucket::{Bucket, BucketError, Checked, VolumeInfo, bucket_at, check, collect, info};
+use forebay_host::output::print;
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -71,7 +71,8 @@ pub(crate) fn run(arguments: &VolumeArguments) -> Result<(), CommandError> {
     match arguments.task {
         Task::Info => {
             let text = show(&info(bucket).map_err(failed)?);
-            print(&format!("{name}: {text}"))
+            print(&format!("{name}: {text}"))?;
+            Ok(())
         }
         Task::Gc => {
             let collected = collect(bucket).map_err(failed)?;
@@ -79,7 +80,8 @@ pub(crate) fn run(arguments: &VolumeArguments) -> Result<(), CommandError> {
                 "{name}: {} objects were removed, which frees {}\n",
                 collected.objects,
                 show_bytes(collected.bytes)
-            ))
+            ))?;
+            Ok(())
         }
         Task::Check => check_all(&name.to_string(), bucket, failed),
     }

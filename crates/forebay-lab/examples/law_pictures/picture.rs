@@ -1,6 +1,6 @@
 //! A law's picture in whole numbers, as a chart of the lab.
 
-use forebay_lab::report::chart::{Axis as ChartAxis, Chart, Layer, Scale, Shape};
+use forebay_chart::{Axis as ChartAxis, Chart, Layer, Scale, Shape};
 
 /// A curve and its name.
 pub(crate) struct Curve {

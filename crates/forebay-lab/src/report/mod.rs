@@ -20,10 +20,8 @@
 //! assert!(Document::new(runs).to_json().contains("\"elapsed_s\""));
 //! ```
 
-pub mod chart;
 mod compare;
 mod comparison;
-mod markup;
 mod metric;
 pub mod page;
 pub mod pictures;
@@ -32,7 +30,6 @@ pub mod statistics;
 pub mod table;
 
 pub use comparison::{Block, Comparison, MergedCell, PolicyColumn, Row, StallLine, StallList};
-pub use markup::escape;
 pub use metric::Better;
 
 use crate::outcome::Outcome;

@@ -1,13 +1,10 @@
 //! One HTML page that needs no other file: its style and its pictures are inside.
 
 use super::comparison::{Block, Comparison, MergedCell, StallList};
-use super::escape;
 use super::pictures::{Gallery, galleries};
 use super::table::{number, of_runs_with_it};
 use crate::outcome::{ExpectationResult, Outcome};
-
-/// The style of the page; that of its pictures follows it.
-const STYLE: &str = concat!(include_str!("page.css"), include_str!("chart/chart.css"));
+use forebay_chart::{document, escape};
 
 /// The page of one comparison: tables first, then the pictures.
 pub fn of_runs(title: &str, outcomes: &[Outcome]) -> String {
@@ -49,18 +46,6 @@ fn expectations(outcomes: &[Outcome]) -> String {
         return String::new();
     }
     format!("<h2>What was found</h2>\n{}", table(&head, &rows, 5))
-}
-
-/// A whole page around `body`.
-pub fn document(title: &str, body: &str) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
-         </body>\n</html>\n",
-        escape(title)
-    )
 }
 
 /// Pictures with their heading.

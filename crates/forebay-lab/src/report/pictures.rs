@@ -7,10 +7,10 @@ mod points;
 mod rates;
 
 use self::points::{note, points};
-use super::chart::{Axis, Bar, Chart, Layer, Shape, share_axes};
 use super::comparison::{group, label};
 use crate::outcome::{Column, Distribution, Outcome, Series};
 use crate::probe::BUCKET_RATIO;
+use forebay_chart::{Axis, Bar, Chart, Layer, Shape, share_axes};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pictures that belong together.

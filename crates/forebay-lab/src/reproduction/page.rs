@@ -5,9 +5,10 @@ use super::judge::{Judgement, Verdict};
 use super::table::{Findings, figure_head, figure_line, summary, test_head, test_line};
 use super::{Change, Position};
 use crate::outcome::Outcome;
-use crate::report::chart::{Axis, Chart, Layer, Shape};
+use crate::report::page;
 use crate::report::pictures::{Gallery, galleries};
-use crate::report::{escape, page};
+use forebay_chart::{Axis, Chart, Layer, Shape};
+use forebay_chart::{document, escape};
 
 /// Ratios beyond these are drawn at the edge.
 const RATIO_ENDS: (f64, f64) = (0.001, 1000.0);
@@ -54,7 +55,7 @@ pub fn render(findings: &Findings, evidence: &Evidence) -> String {
             ));
         }
     }
-    page::document("Five changes measured again", &parts.concat())
+    document("Five changes measured again", &parts.concat())
 }
 
 /// Published ratio against ours, one dot for each figure.

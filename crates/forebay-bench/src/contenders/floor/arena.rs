@@ -2,10 +2,10 @@
 
 use crate::contender::PagedFile;
 use crate::error::BenchError;
-use crate::host::bytes_in;
 use crate::measure::AlignedBytes;
 use crate::phases::cached::sum_of_line;
 use forebay_base::PAGE_BYTES;
+use forebay_host::bytes_in;
 
 pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 

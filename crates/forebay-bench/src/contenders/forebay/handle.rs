@@ -4,9 +4,9 @@ use crate::contender::{PagedFile, RUN_PAGES, page_slices};
 use crate::error::BenchError;
 use crate::phases::cached::sum_of_line;
 use crate::phases::commit::DurableFile;
-use crate::step_error::StepError;
 use forebay::{Advice, File, ReadRequest, blocking};
 use forebay_base::PAGE_BYTES;
+use forebay_host::StepError;
 use std::fmt::Display;
 
 /// A separate handle, as every thread should have: it has its own readahead and its own place among

@@ -1,8 +1,8 @@
 //! The level of dirty pages against the limits: a bar with marks, and a minute of history.
 
 use super::model::Model;
-use crate::control::state::DirtyWords;
 use forebay_base::units::show_bytes;
+use forebay_control::state::DirtyWords;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};

@@ -3,8 +3,8 @@
 use super::keys::HELP;
 use super::model::Model;
 use super::{bar, tables};
-use crate::control::state::ElasticWords;
 use forebay_base::units::show_bytes;
+use forebay_control::state::ElasticWords;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Stylize;

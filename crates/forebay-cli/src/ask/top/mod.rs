@@ -9,10 +9,10 @@ mod tables;
 use super::arguments::TopArguments;
 use super::http::{get, socket_of};
 use super::why::read;
-use crate::control::state::State;
 use crate::error::CommandError;
-use crate::output;
 use forebay_base::Span;
+use forebay_control::state::State;
+use forebay_host::output;
 use forebay_rt::thread::Stopwatch;
 use forebay_rt::{Rt, block_on};
 use keys::Wish;
@@ -35,13 +35,13 @@ const PRINTED: (u16, u16) = (80, 24);
 pub(crate) fn run(arguments: &TopArguments) -> Result<(), CommandError> {
     let socket = socket_of(arguments.socket.as_deref())?;
     if arguments.json {
-        return output::print(&get(&socket, "/state")?.ok(&socket)?);
+        return Ok(output::print(&get(&socket, "/state")?.ok(&socket)?)?);
     }
     let mut model = Model::new(state(&socket)?);
     if arguments.once {
         block_on(Rt::real().sleep(INTERVAL));
         model.note(state(&socket)?);
-        return output::print(&printed(&model)?);
+        return Ok(output::print(&printed(&model)?)?);
     }
     if !io::stdout().is_terminal() {
         let text = "forebay top needs a terminal; --once prints one screen, --json its numbers";

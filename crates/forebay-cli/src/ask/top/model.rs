@@ -1,7 +1,7 @@
 //! What `forebay top` knows: the last two states, a minute of levels, and what the user chose.
 
-use crate::control::state::{CallerSums, State, StoreWords};
 use forebay_base::Span;
+use forebay_control::state::{CallerSums, State, StoreWords};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Levels that are remembered, one a second.

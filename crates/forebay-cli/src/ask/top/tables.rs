@@ -1,8 +1,8 @@
 //! A line for each store, and one for each caller.
 
 use super::model::{CallerRow, Model};
-use crate::control::state::StoreWords;
 use forebay_base::units::show_bytes;
+use forebay_control::state::StoreWords;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::{Style, Stylize};

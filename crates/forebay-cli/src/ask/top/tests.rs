@@ -1,6 +1,6 @@
 use super::*;
-use crate::control::state::{CallerSums, DirtyWords, MemoryWords, StoreWords};
-use crate::control::waits::{CallerWords, WaitWords};
+use forebay_control::state::{CallerSums, DirtyWords, MemoryWords, StoreWords};
+use forebay_control::waits::{CallerWords, WaitWords};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 const MIB: u64 = 1 << 20;

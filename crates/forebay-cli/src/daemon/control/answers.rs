@@ -2,15 +2,15 @@
 
 use super::feed::{Feed, News};
 use super::request::{Request, Unserved};
-use crate::control::knobs::{self, Refused};
-use crate::control::state::State;
-use crate::control::waits::{Stalls, WhyWords};
 use crate::daemon::metrics::{self, Beside};
 use crate::daemon::say::say;
 use crate::daemon::scrape::CONTENT_TYPE;
 use forebay::{BuildError, Cache, Changes};
 use forebay_base::Span;
 use forebay_base::sync::Arc;
+use forebay_control::knobs::{self, Refused};
+use forebay_control::state::State;
+use forebay_control::waits::{Stalls, WhyWords};
 use forebay_rt::Rt;
 use serde::Serialize;
 use serde_json::{Map, Value, json};

@@ -1,11 +1,11 @@
 //! Events as lines of JSON, by the names and fields of the kernel's tracepoints.
 
 use super::feed::News;
-use crate::control::waits::CallWords;
 use forebay::elastic::MemoryStep;
 use forebay::event::{Event, PauseRecord, WritebackReason};
 use forebay::{Caller, CallerKey};
 use forebay_base::Instant;
+use forebay_control::waits::CallWords;
 use serde_json::{Value, json};
 
 /// A line for `news`, with its end.

@@ -13,9 +13,9 @@ mod turns;
 pub(crate) use answers::Source;
 pub(crate) use feed::Feed;
 
-use crate::control::place;
 use crate::daemon::say::say;
 use crate::error::CommandError;
+use forebay_control::place;
 use forebay_nbd::PrivateSocket;
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,9 @@
 //! Rates of events: pages scanned, freed and written by reclaim, heads moved.
 
-use super::super::chart::{Axis, Chart, Layer, Shape, share_axes};
 use super::points::{note, points};
 use super::{Gallery, Policy};
 use crate::outcome::{Column, Series};
+use forebay_chart::{Axis, Chart, Layer, Shape, share_axes};
 
 /// Pages looked at and freed. They differ by powers of ten, hence the logarithmic axis.
 pub(super) fn scan_and_steal(policies: &[Policy<'_>]) -> Gallery {

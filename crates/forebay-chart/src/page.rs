@@ -1,0 +1,23 @@
+//! One HTML page that needs no other file: its style and its pictures are inside.
+
+use crate::escape;
+
+/// The style of the page; that of its pictures follows it.
+const STYLE: &str = concat!(include_str!("page.css"), include_str!("chart.css"));
+
+/// A whole page around `body`.
+///
+/// ```
+/// let page = forebay_chart::document("A & B", "<p>text</p>\n");
+/// assert!(page.contains("<title>A &amp; B</title>"));
+/// ```
+pub fn document(title: &str, body: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
+         </body>\n</html>\n",
+        escape(title)
+    )
+}

@@ -1,0 +1,132 @@
+//! The command line: the words that were typed, and their meaning.
+
+use crate::bench::TypedBench;
+use crate::error::CommandError;
+use crate::reproduce::{self, ReproduceArguments, TypedReproduce};
+use crate::run::{self, RunArguments, TypedRun};
+use crate::soak::{self, SoakArguments, TypedSoak};
+use crate::swarm::{self, SwarmArguments, TypedSwarm};
+use crate::{bench, list};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+use forebay_bench::{BenchArguments, CONTENDER_COMMAND};
+use std::fmt::Display;
+
+/// The words that were typed.
+#[derive(Parser)]
+#[command(
+    name = "forebay-lab",
+    version,
+    about = "The Forebay engine on simulated machines, and measured on this one"
+)]
+struct Typed {
+    #[command(subcommand)]
+    command: TypedCommand,
+}
+
+#[derive(Subcommand)]
+enum TypedCommand {
+    /// List the workloads, machines, policies, knobs and changes
+    List,
+    /// Run a workload on a machine under one policy or two
+    ///
+    /// Prints the figures of all runs, merged over their seeds, side by side, as mmtests does.
+    Run(TypedRun),
+    /// Measure the five changes again and set each published figure beside ours
+    ///
+    /// Prints each published figure beside ours, and then the 89 tests that a reproduction must
+    /// pass. Exit status 1 means that a required test was not shown to hold.
+    #[command(alias = "seeds")]
+    Reproduce(TypedReproduce),
+    /// Look for a broken promise: seeds that decide machine, stores, workload and faults
+    ///
+    /// Each seed runs the engine on a simulated machine whose stores or power fail, and checks
+    /// every byte, error, bound and book. For a failure it prints one line: the command that
+    /// repeats it. Exit status 1 means that something was found.
+    Swarm(TypedSwarm),
+    /// Run the swarm's loads on real threads, and the same scenes in real and in virtual time
+    ///
+    /// First five scenes run in both worlds, and each rate, level, share and idle time is printed
+    /// twice. A difference is a note: other work on the machine can cause it. Then drawn loads run
+    /// on real threads, before stores that are held to a rate, under the oracles that hold in any
+    /// timing. Exit status 1 says that one of these found something.
+    Soak(TypedSoak),
+    /// Measure Forebay beside the kernel's page cache and the hardware, on real files
+    ///
+    /// Writes files of about eleven times the budget into a new scratch folder, reads and writes
+    /// them through each contender in turn, and prints a table with each goal and whether it was
+    /// met. Progress goes to standard error, the table to standard output. The scratch folder is
+    /// removed at the end, even after an interrupt.
+    Bench(TypedBench),
+    /// One contender of the bench, controlled over standard input
+    #[command(hide = true, name = CONTENDER_COMMAND)]
+    BenchContender,
+}
+
+/// A checked call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// List the names.
+    List,
+    /// Run a workload.
+    Run(RunArguments),
+    /// Run the five experiments.
+    Reproduce(ReproduceArguments),
+    /// Run the swarm.
+    Swarm(SwarmArguments),
+    /// Soak on real threads.
+    Soak(SoakArguments),
+    /// Run the bench.
+    Bench(BenchArguments),
+    /// Be one contender of a bench that another process runs.
+    BenchContender,
+}
+
+/// Reads the command line. A bad call ends the program with status 2 and a message, and `--help`
+/// ends it with status 0.
+pub(crate) fn parse() -> Command {
+    let parsed = Typed::parse().command.checked();
+    parsed.unwrap_or_else(|error| error.exit())
+}
+
+impl TypedCommand {
+    fn checked(self) -> Result<Command, clap::Error> {
+        Ok(match self {
+            TypedCommand::List => Command::List,
+            TypedCommand::Run(typed) => Command::Run(typed.checked()?),
+            TypedCommand::Reproduce(typed) => Command::Reproduce(typed.checked()?),
+            TypedCommand::Swarm(typed) => Command::Swarm(typed.checked()),
+            TypedCommand::Soak(typed) => Command::Soak(typed.checked()),
+            TypedCommand::Bench(typed) => Command::Bench(typed.into()),
+            TypedCommand::BenchContender => Command::BenchContender,
+        })
+    }
+}
+
+/// Refuses a call of `subcommand` after it was parsed, and shows how that subcommand is used.
+pub(crate) fn refusal(subcommand: &str, kind: ErrorKind, text: impl Display) -> clap::Error {
+    let mut command = Typed::command();
+    // Until it is built, a subcommand does not know the words before its own.
+    command.build();
+    let named = command.find_subcommand_mut(subcommand);
+    named
+        .expect("every subcommand that refuses has this name")
+        .error(kind, text)
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &Command) -> Result<(), CommandError> {
+    match command {
+        Command::List => Ok(forebay_host::output::print(&list::render())?),
+        Command::Run(arguments) => run::run(arguments),
+        Command::Reproduce(arguments) => reproduce::run(arguments),
+        Command::Swarm(arguments) => swarm::run(arguments),
+        Command::Soak(arguments) => soak::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments),
+        Command::BenchContender => Ok(forebay_bench::serve_contender()?),
+    }
+}
+
+#[cfg(test)]
+#[path = "args_tests.rs"]
+mod tests;

@@ -1,0 +1,25 @@
+//! The `forebay-lab` command. Exit status 0 is done, 1 is failed work, 2 is a bad call.
+
+mod args;
+mod bench;
+mod error;
+mod list;
+mod progress;
+mod reproduce;
+mod room;
+mod run;
+mod soak;
+mod stalls;
+mod swarm;
+
+use forebay_rt::say;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let Err(error) = args::run(&args::parse()) else {
+        return ExitCode::SUCCESS;
+    };
+    say(&error);
+    error.end_by_signal();
+    ExitCode::from(error.exit_status())
+}
