@@ -1,11 +1,11 @@
 //! Forebay measured beside the kernel's page cache, other servers and the bare hardware.
 //!
-//! [`run`] is `forebay bench`: it makes a scratch folder of real files, lets the contenders take
-//! turns on it, prints a table with each goal and whether it was met, and leaves nothing behind. It
-//! contains two benches. The bench of the library (`library.rs`) starts each contender as a
-//! separate process ([`serve_contender`]), so that each has its own memory and the kernel has its
-//! cgroup. The bench of the fronts (`fronts`) starts `forebay serve nbd`, `forebay mount` and the
-//! servers to compare with, and uses fio as their client.
+//! [`run`] is `forebay-lab bench`: it makes a scratch folder of real files, lets the contenders
+//! take turns on it, prints a table with each goal and whether it was met, and leaves nothing
+//! behind. It contains two benches. The bench of the library (`library.rs`) starts each contender
+//! as a separate process ([`serve_contender`]), so that each has its own memory and the kernel has
+//! its cgroup. The bench of the fronts (`fronts`) starts the program `forebay` that lies beside the
+//! calling one, and the servers to compare with, and uses fio as their client.
 //!
 //! # Running a job of fio by hand
 //!
@@ -66,8 +66,8 @@ pub use worker::{CONTENDER_COMMAND, serve_contender};
 /// Runs a bench and prints its table to standard output; its progress goes to standard error.
 ///
 /// The calling program is started again for each contender, with [`CONTENDER_COMMAND`] as its first
-/// argument, and must then call [`serve_contender`]. For the fronts it is started with `serve nbd`
-/// and `mount`.
+/// argument, and must then call [`serve_contender`]. For the fronts the
+/// program `forebay` in the same folder is started with `serve nbd` and `mount`.
 ///
 /// # Errors
 /// Whatever prevents the end of the bench. A contender that cannot be measured here is not an

@@ -11,7 +11,7 @@ pub(crate) fn machine() -> String {
             line.split_once(':').map(|(_, name)| name.trim().to_owned())
         });
     format!(
-        "forebay bench {} on {processors} processors ({}), Linux {}",
+        "forebay-lab bench {} on {processors} processors ({}), Linux {}",
         env!("CARGO_PKG_VERSION"),
         model.unwrap_or_else(|| "unknown model".to_owned()),
         kernel.trim()

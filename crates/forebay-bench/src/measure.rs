@@ -247,6 +247,7 @@ pub(crate) fn storage_read_bytes() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_host::HostError;
 
     #[test]
     fn percentiles_are_in_the_unit_asked_for() {

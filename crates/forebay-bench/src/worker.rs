@@ -271,6 +271,7 @@ fn becomes_readable(pipe: &ChildStdout, within: Span) -> io::Result<bool> {
 mod tests {
     use super::*;
     use crate::contender::Phase;
+    use forebay_host::HostError;
 
     #[test]
     fn what_is_sent_is_received_line_by_line() {

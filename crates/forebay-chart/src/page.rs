@@ -21,3 +21,17 @@ pub fn document(title: &str, body: &str) -> String {
         escape(title)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dark_and_light_both_have_every_colour() {
+        let defined = |name: &str| STYLE.matches(&format!("{name}:")).count();
+        for number in 0..8 {
+            assert_eq!(defined(&format!("--c{number}")), 2, "colour {number}");
+        }
+        assert!(STYLE.contains("prefers-color-scheme: dark"));
+    }
+}

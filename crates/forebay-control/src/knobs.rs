@@ -186,6 +186,9 @@ fn put<T>(slot: &mut Option<T>, value: Option<T>) -> bool {
 }
 
 /// What `given`, a JSON object of knobs, asks to change.
+///
+/// # Errors
+/// The first knob or value that is refused, with the values that it takes.
 pub fn changes(given: &Map<String, Value>) -> Result<Changes, Refused> {
     let mut changes = Changes::default();
     for (name, value) in given {

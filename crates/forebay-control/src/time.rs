@@ -13,6 +13,9 @@ pub const ALLOWED: &str = "a time with its unit, up to a year: 500us, 10ms, 30s 
 const LONGEST_US: u64 = 365 * 24 * 3_600 * 1_000_000;
 
 /// Reads a time with its unit; 0 needs none.
+///
+/// # Errors
+/// What a time looks like.
 pub fn parse_time(text: &str) -> Result<Span, String> {
     if text == "0" {
         return Ok(Span::ZERO);

@@ -1,4 +1,4 @@
-//! The demo: four writers on a slow disk, through Forebay and through the kernel's page cache, live.
+//! The demo: four writers on a slow disk, through Forebay and through the kernel's page cache.
 //!
 //! Each contender is a separate process, so that both have the same budget and a signal ends them.
 //! The parent makes the disks, shows the progress, and leaves nothing behind.

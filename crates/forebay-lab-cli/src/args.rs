@@ -7,10 +7,8 @@ use crate::run::{self, RunArguments, TypedRun};
 use crate::soak::{self, SoakArguments, TypedSoak};
 use crate::swarm::{self, SwarmArguments, TypedSwarm};
 use crate::{bench, list};
-use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use forebay_bench::{BenchArguments, CONTENDER_COMMAND};
-use std::fmt::Display;
 
 /// The words that were typed.
 #[derive(Parser)]
@@ -93,25 +91,14 @@ impl TypedCommand {
     fn checked(self) -> Result<Command, clap::Error> {
         Ok(match self {
             TypedCommand::List => Command::List,
-            TypedCommand::Run(typed) => Command::Run(typed.checked()?),
-            TypedCommand::Reproduce(typed) => Command::Reproduce(typed.checked()?),
+            TypedCommand::Run(typed) => Command::Run(typed.checked::<Typed>()?),
+            TypedCommand::Reproduce(typed) => Command::Reproduce(typed.checked::<Typed>()?),
             TypedCommand::Swarm(typed) => Command::Swarm(typed.checked()),
             TypedCommand::Soak(typed) => Command::Soak(typed.checked()),
             TypedCommand::Bench(typed) => Command::Bench(typed.into()),
             TypedCommand::BenchContender => Command::BenchContender,
         })
     }
-}
-
-/// Refuses a call of `subcommand` after it was parsed, and shows how that subcommand is used.
-pub(crate) fn refusal(subcommand: &str, kind: ErrorKind, text: impl Display) -> clap::Error {
-    let mut command = Typed::command();
-    // Until it is built, a subcommand does not know the words before its own.
-    command.build();
-    let named = command.find_subcommand_mut(subcommand);
-    named
-        .expect("every subcommand that refuses has this name")
-        .error(kind, text)
 }
 
 /// Runs the command.

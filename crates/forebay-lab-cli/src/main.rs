@@ -5,6 +5,7 @@ mod bench;
 mod error;
 mod list;
 mod progress;
+mod refusal;
 mod reproduce;
 mod room;
 mod run;

@@ -1,10 +1,10 @@
 //! `forebay-lab reproduce`: the five changes measured again.
 
-use crate::args::refusal;
 use crate::error::CommandError;
 use crate::progress::{run_with_progress, threads};
-use clap::Args;
+use crate::refusal::refusal;
 use clap::error::ErrorKind;
+use clap::{Args, CommandFactory};
 use forebay_host::output::{
     expect_different_files, expect_writable, is_standard_output, print, write,
 };
@@ -76,8 +76,8 @@ struct Perturbed<'a> {
 
 impl TypedReproduce {
     /// The meaning of the words.
-    pub(crate) fn checked(self) -> Result<ReproduceArguments, clap::Error> {
-        let refuse = |text: String| refusal("reproduce", ErrorKind::InvalidValue, text);
+    pub(crate) fn checked<C: CommandFactory>(self) -> Result<ReproduceArguments, clap::Error> {
+        let refuse = |text: String| refusal::<C>("reproduce", ErrorKind::InvalidValue, text);
         let files = [
             ("--json", self.json.as_deref()),
             ("--html", self.html.as_deref()),

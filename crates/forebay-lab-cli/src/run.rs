@@ -1,12 +1,12 @@
 //! `forebay-lab run`: a workload on a machine under one policy or two.
 
-use crate::args::refusal;
 use crate::error::CommandError;
 use crate::progress::{run_with_progress, threads};
+use crate::refusal::refusal;
 use crate::room::{expect_memory, runs_at_a_time};
 use crate::stalls::SeenStalls;
-use clap::Args;
 use clap::error::ErrorKind;
+use clap::{Args, CommandFactory};
 use forebay_host::available_bytes;
 use forebay_host::output::{
     expect_different_files, expect_writable, is_standard_output, print, write,
@@ -78,7 +78,7 @@ pub(crate) struct RunArguments {
 
 impl TypedRun {
     /// The meaning of the words; every name in them is looked up.
-    pub(crate) fn checked(self) -> Result<RunArguments, clap::Error> {
+    pub(crate) fn checked<C: CommandFactory>(self) -> Result<RunArguments, clap::Error> {
         let arguments = RunArguments {
             workload: self.workload,
             machine: self.machine,
@@ -93,7 +93,7 @@ impl TypedRun {
             html_file: self.html,
             trace_file: self.trace,
         };
-        let refuse = |text: String| refusal("run", ErrorKind::InvalidValue, text);
+        let refuse = |text: String| refusal::<C>("run", ErrorKind::InvalidValue, text);
         expect_different_files(&arguments.files()).map_err(refuse)?;
         let available_bytes = available_bytes();
         let plans = arguments.plans().map_err(refuse)?;

@@ -1,4 +1,4 @@
-//! Runs seeds of the swarm, as `forebay lab swarm` does, without the rest of that program: what
+//! Runs seeds of the swarm, as `forebay-lab swarm` does, without the rest of that program: what
 //! the check of the mutations builds again and again.
 //!
 //! `cargo run --release -p forebay-lab --example swarm -- 0 2000` runs the seeds below 2000 and

@@ -2,7 +2,7 @@
 //!
 //! The machine that runs this may be busy, so only figures that do not depend on this are asserted.
 //! A store takes at most 16 MB/s, which needs a hundredth of a processor. It computes when it is
-//! free instead of waiting for a timer, so a late thread does not slow it down. `forebay lab soak`
+//! free instead of waiting for a timer, so a late thread does not slow it down. `forebay-lab soak`
 //! measures for longer and compares more closely.
 
 use forebay_base::Span;

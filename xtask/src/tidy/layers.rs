@@ -18,6 +18,10 @@ const LAYERS: &[Layer] = &[
         may_use: &[],
     },
     Layer {
+        name: "forebay-chart",
+        may_use: &[],
+    },
+    Layer {
         name: "forebay-law",
         may_use: &["forebay-base"],
     },
@@ -30,12 +34,31 @@ const LAYERS: &[Layer] = &[
         may_use: &["forebay-base"],
     },
     Layer {
+        name: "forebay-host",
+        may_use: &["forebay-base", "forebay-rt"],
+    },
+    Layer {
         name: "forebay-store",
         may_use: &["forebay-base", "forebay-rt"],
     },
     Layer {
         name: "forebay",
         may_use: &["forebay-base", "forebay-law", "forebay-rt", "forebay-store"],
+    },
+    Layer {
+        name: "forebay-control",
+        may_use: &["forebay-base", "forebay-rt", "forebay-store", "forebay"],
+    },
+    Layer {
+        name: "forebay-demo",
+        may_use: &[
+            "forebay-base",
+            "forebay-chart",
+            "forebay-rt",
+            "forebay-host",
+            "forebay-store",
+            "forebay",
+        ],
     },
     Layer {
         name: "forebay-bucket",
@@ -51,6 +74,7 @@ const LAYERS: &[Layer] = &[
         name: "forebay-lab",
         may_use: &[
             "forebay-base",
+            "forebay-chart",
             "forebay-law",
             "forebay-rt",
             "forebay-store",
@@ -81,6 +105,7 @@ const LAYERS: &[Layer] = &[
         may_use: &[
             "forebay-base",
             "forebay-law",
+            "forebay-host",
             "forebay-rt",
             "forebay-store",
             "forebay",
@@ -91,17 +116,29 @@ const LAYERS: &[Layer] = &[
         name: "forebay-cli",
         may_use: &[
             "forebay-base",
-            "forebay-law",
             "forebay-rt",
+            "forebay-host",
             "forebay-store",
             "forebay",
-            "forebay-volume",
-            "forebay-bucket",
             "forebay-block",
-            "forebay-lab",
-            "forebay-nbd",
+            "forebay-bucket",
+            "forebay-control",
+            "forebay-demo",
             "forebay-fuse",
+            "forebay-nbd",
+            "forebay-volume",
+        ],
+    },
+    Layer {
+        name: "forebay-lab-cli",
+        may_use: &[
+            "forebay-base",
+            "forebay-rt",
+            "forebay-host",
+            "forebay",
             "forebay-bench",
+            "forebay-control",
+            "forebay-lab",
         ],
     },
     Layer {

@@ -152,6 +152,7 @@ impl<'a> Committer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_host::HostError;
     use std::sync::Mutex;
 
     /// Records what was committed, and how far the file was cut.

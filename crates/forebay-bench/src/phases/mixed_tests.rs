@@ -2,6 +2,7 @@ use super::*;
 use crate::contender::Phase;
 use crate::patience::measured;
 use crate::results::tests::named_step;
+use forebay_host::HostError;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -32,7 +32,7 @@ pub(super) fn complete<'a>(
         }
         let Some(found) = find(&name) else {
             return Err(refused(format!(
-                "there is no machine '{name}' to be the base; `forebay lab list` names them"
+                "there is no machine '{name}' to be the base; `forebay-lab list` names them"
             )));
         };
         let mut base: MachineText = toml::from_str(found)

@@ -1,4 +1,5 @@
-//! The variants of `lab reproduce --perturb`: each changes one thing of every machine, or the seed.
+//! The variants of `forebay-lab reproduce --perturb`: each changes one thing of every machine, or
+//! the seed.
 //!
 //! A test that holds only at one point says little: the machines of the authors are known roughly.
 //! Disks and memory are a fifth away from what the texts say, and the costs of processors, which

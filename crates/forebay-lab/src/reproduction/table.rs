@@ -1,4 +1,4 @@
-//! What `lab reproduce` prints: each published figure beside ours, then the tests.
+//! What `forebay-lab reproduce` prints: each published figure beside ours, then the tests.
 
 use super::figures::{Agreement, Figure, Values, agreement};
 use super::judge::{Judgement, Verdict};
