@@ -9,6 +9,7 @@ use crate::volume::{TypedVolume, VolumeArguments};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use forebay_demo::{CONTENDER_COMMAND, DemoArguments};
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -99,13 +100,12 @@ struct Moved {
 
 impl Moved {
     /// Says what to call now: the same `words`, after `subcommand` if it keeps its name.
-    fn refused(&self, subcommand: &str) -> clap::Error {
+    fn refused(&self, subcommand: Option<&str>) -> clap::Error {
         let words = self.words.iter().map(|word| word.to_string_lossy());
-        let words: Vec<_> = std::iter::once(subcommand.into()).chain(words).collect();
-        let text = format!(
-            "the lab is a program of its own: forebay-lab {}",
-            words.join(" ").trim()
-        );
+        let call = ["forebay-lab".into()].into_iter();
+        let call = call.chain(subcommand.map(Into::into)).chain(words);
+        let call: Vec<Cow<'_, str>> = call.collect();
+        let text = format!("the lab is a program of its own: {}", call.join(" "));
         clap::Error::raw(ErrorKind::InvalidSubcommand, format!("{text}\n"))
     }
 }
@@ -205,8 +205,8 @@ impl Typed {
             TypedCommand::Set(typed) => Command::Set(typed.into()),
             TypedCommand::Volume(typed) => Command::Volume(typed.into()),
             TypedCommand::Config(_) => unreachable!("it was done before"),
-            TypedCommand::Lab(moved) => return Err(moved.refused("")),
-            TypedCommand::Bench(moved) => return Err(moved.refused("bench")),
+            TypedCommand::Lab(moved) => return Err(moved.refused(None)),
+            TypedCommand::Bench(moved) => return Err(moved.refused(Some("bench"))),
         })
     }
 }

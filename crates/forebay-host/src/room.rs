@@ -21,7 +21,7 @@ impl Room {
     /// The room now; `None` if the system reports neither the machine's nor a group's.
     ///
     /// ```
-    /// if let Some(room) = forebay_host::host::Room::now() {
+    /// if let Some(room) = forebay_host::Room::now() {
     ///     assert!(room.headroom_bytes > 0);
     /// }
     /// ```
@@ -62,7 +62,7 @@ impl Sight {
     /// have to add them up.
     ///
     /// ```
-    /// let mut sight = forebay_host::host::Sight::new();
+    /// let mut sight = forebay_host::Sight::new();
     /// let whole = sight.room(u64::MAX).map(|room| room.headroom_bytes);
     /// assert_eq!(whole.is_some(), sight.room(1 << 30).is_some());
     /// ```
@@ -153,7 +153,7 @@ fn of_group(
 /// own group, or that of the machine. `None` if there is neither.
 ///
 /// ```
-/// if let Some(path) = forebay_host::host::pressure_file() {
+/// if let Some(path) = forebay_host::pressure_file() {
 ///     assert!(std::fs::read_to_string(path)?.starts_with("some "));
 /// }
 /// # Ok::<(), std::io::Error>(())
@@ -174,7 +174,7 @@ pub fn pressure_file() -> Option<PathBuf> {
 ///
 /// ```
 /// let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234\nfull ... total=99\n";
-/// assert_eq!(forebay_host::host::stalled_us(text), Some(1234));
+/// assert_eq!(forebay_host::stalled_us(text), Some(1234));
 /// ```
 pub fn stalled_us(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with("some "))?;
