@@ -4,7 +4,8 @@
 use crate::arithmetic::scaled;
 use crate::pause::Tick;
 use crate::scan::{
-    BalanceMode, Fractions, MAX_SWAPPINESS, SWAP_CLUSTER_MAX, ScanInputs, ScanTargets, targets_of,
+    BalanceMode, Fractions, MAX_SWAPPINESS, SWAP_CLUSTER_MAX, ScanInputs, ScanTargets,
+    is_left_to_files, targets_of,
 };
 use crate::share::{Share, StoreCompletions};
 use crate::shrink::Demand;
@@ -121,6 +122,8 @@ pub struct RotationScan {
 pub fn scan_targets_by_rotation(inputs: &ScanInputs, scan: &RotationScan) -> ScanTargets {
     let sizes = &inputs.sizes;
     let file = sizes.active_file.saturating_add(sizes.inactive_file);
+    let spares_active_files =
+        !inputs.may_deactivate_file && sizes.inactive_file >> inputs.priority > 0;
     let mode = if !inputs.swap_has_room {
         BalanceMode::File
     } else if inputs.priority == 0 && inputs.swappiness != 0 {
@@ -128,8 +131,7 @@ pub fn scan_targets_by_rotation(inputs: &ScanInputs, scan: &RotationScan) -> Sca
     } else if file.saturating_add(inputs.free_pages) <= inputs.high_mark_sum {
         BalanceMode::Anon
     } else if scan.weights == RotationWeights::Plain
-        && !inputs.may_deactivate_file
-        && sizes.inactive_file >> inputs.priority > 0
+        && (spares_active_files || is_left_to_files(inputs))
     {
         BalanceMode::File
     } else {

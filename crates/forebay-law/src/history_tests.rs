@@ -328,6 +328,27 @@ fn many_inactive_file_pages_spare_the_others_with_plain_weights() {
     assert_eq!(targets_of_lists(&few, Plain, false)[1], 3);
 }
 
+/// One is added to plus-one weights, so that the part of files is never nothing there.
+#[test]
+fn swappiness_200_without_anonymous_pages_takes_files_with_plain_weights() {
+    use RotationWeights::{Plain, PlusOne};
+    let only_files = |free_pages| ScanInputs {
+        swappiness: MAX_SWAPPINESS,
+        high_mark_sum: 100,
+        free_pages,
+        ..inputs_of_lists([0, 0, 4_096, 8_192])
+    };
+    assert_eq!(
+        targets_of_lists(&only_files(100), Plain, false),
+        [0, 0, 4, 8]
+    );
+    assert_eq!(targets_of_lists(&only_files(101), Plain, false), [0; 4]);
+    assert_eq!(
+        targets_of_lists(&only_files(100), PlusOne, false),
+        targets_of_lists(&only_files(101), PlusOne, false)
+    );
+}
+
 #[test]
 fn small_lists_are_those_of_less_than_a_batch_at_this_priority() {
     let by_kswapd = |sizes, swap_has_room| {

@@ -23,6 +23,7 @@
 //!            Equal     if priority = 0 and swappiness > 0
 //!            Anon      if file + free <= high, and inactive anon is long and due
 //!            File      if inactive file is long enough and active file need not be touched
+//!            File      if swappiness = 200 and anon + free <= high
 //!            Fraction  otherwise
 //! total    = cost.anon + cost.file
 //! anon     = swappiness * (3 * total + 1) / (total + cost.anon + 1)
@@ -41,6 +42,8 @@
 //! 6. A rebalanced pass asks for no more than was left, and for none of the kind with less left.
 //! 7. A longer inactive list never counts as too short if a shorter one was long enough.
 //! 8. The goal of background reclaim is at least 32 pages a zone.
+//! 9. Without anonymous pages no swappiness keeps a pass from files: at 200 it asks for all that
+//!    its priority allows.
 //!
 //! # Picture
 //!
@@ -92,9 +95,11 @@
 //! # Edges
 //!
 //! A list shorter than `2^priority` gets 0 and waits for a deeper priority. At swappiness 0 no
-//! anonymous page is taken by choice, but priority 0 does not apply then either. A swappiness
-//! above 200 counts as 200. Costs are halved when their sum passes a quarter of the lists, so that
-//! an old cost fades and products stay small.
+//! anonymous page is taken by choice, but priority 0 does not apply then either. At 200 no file
+//! page is taken, unless all anonymous pages together would not bring the zone above its high mark:
+//! background reclaim, which never reaches priority 0, would find nothing to look at and give up
+//! beside clean pages. A swappiness above 200 counts as 200. Costs are halved when their sum passes
+//! a quarter of the lists, so that an old cost fades and products stay small.
 //!
 //! # Lineage
 //!
@@ -243,7 +248,19 @@ pub fn balance_mode(inputs: &ScanInputs) -> BalanceMode {
     if sizes.inactive_file >> inputs.priority > 0 && !inputs.may_deactivate_file {
         return BalanceMode::File;
     }
+    if is_left_to_files(inputs) {
+        return BalanceMode::File;
+    }
     BalanceMode::Fraction
+}
+
+/// Whether a swappiness that leaves no part to file pages asks too much of anonymous memory: all of
+/// it together would not bring the zone above its high mark.
+pub(crate) fn is_left_to_files(inputs: &ScanInputs) -> bool {
+    let sizes = &inputs.sizes;
+    let anon = sizes.active_anon.saturating_add(sizes.inactive_anon);
+    inputs.swappiness >= MAX_SWAPPINESS
+        && anon.saturating_add(inputs.free_pages) <= inputs.high_mark_sum
 }
 
 /// The parts of the two kinds in [`BalanceMode::Fraction`].

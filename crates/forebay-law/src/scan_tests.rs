@@ -200,6 +200,42 @@ fn modes_come_in_order() {
     assert_ne!(balance_mode(&unwilling), BalanceMode::Equal);
 }
 
+/// Seed 1795745967186 of the swarm: swappiness had been turned to 200, there was no anonymous page,
+/// and kswapd found nothing to look at beside 905 clean pages of files.
+#[test]
+fn swappiness_200_spares_files_only_while_anonymous_memory_is_enough() {
+    let none_anonymous = ScanInputs {
+        sizes: ListSizes {
+            inactive_file: 905,
+            ..ListSizes::default()
+        },
+        priority: 6,
+        swappiness: 200,
+        cost: ReclaimCost { anon: 0, file: 108 },
+        free_pages: 101,
+        high_mark_sum: 163,
+        swap_has_room: true,
+        may_deactivate_file: true,
+        ..ScanInputs::default()
+    };
+    assert_eq!(scan_targets(&none_anonymous), targets(0, 0, 14, 0));
+    let with_anonymous = |active_anon| ScanInputs {
+        sizes: ListSizes {
+            active_anon,
+            ..none_anonymous.sizes
+        },
+        ..none_anonymous
+    };
+    assert_eq!(scan_targets(&with_anonymous(62)), targets(0, 0, 14, 0));
+    assert_eq!(scan_targets(&with_anonymous(63)), targets(0, 0, 0, 0));
+    assert_eq!(scan_targets(&with_anonymous(64)), targets(0, 1, 0, 0));
+    let with_files = ScanInputs {
+        swappiness: 199,
+        ..none_anonymous
+    };
+    assert_eq!(balance_mode(&with_files), BalanceMode::Fraction);
+}
+
 fn any_sizes() -> impl Strategy<Value = ListSizes> {
     let pages = || 0_u64..1 << 36;
     (pages(), pages(), pages(), pages()).prop_map(
@@ -327,6 +363,19 @@ proptest! {
         highs in prop::collection::vec(0_u64..1 << 20, 0..6),
     ) {
         prop_assert!(kswapd_goal(highs.clone()) >= SWAP_CLUSTER_MAX * highs.len() as u64);
+    }
+
+    #[test]
+    fn condition_9_without_anonymous_pages_files_are_all_that_a_pass_takes(
+        inputs in any_inputs(), free_pages in 0_u64..1 << 30, missing in 0_u64..1 << 30,
+    ) {
+        let sizes = ListSizes { inactive_anon: 0, active_anon: 0, ..inputs.sizes };
+        let high_mark_sum = free_pages + missing;
+        let swappiness = MAX_SWAPPINESS;
+        let inputs = ScanInputs { sizes, swappiness, free_pages, high_mark_sum, ..inputs };
+        let file = [sizes.inactive_file, sizes.active_file].map(|size| size >> inputs.priority);
+        prop_assume!(balance_mode(&inputs) != BalanceMode::Anon);
+        prop_assert_eq!(each(scan_targets(&inputs)), [0, 0, file[0], file[1]]);
     }
 }
 

@@ -24,7 +24,6 @@ use crate::memory::Home;
 use crate::state::batch::Batch;
 use crate::state::node::Node;
 use crate::state::zone::Zone;
-use forebay_base::sync::atomic::Ordering;
 use forebay_law::blame::Cause;
 use forebay_law::history::PagesLookedAt;
 use forebay_law::scan::{ScanInputs, ScanTargets, TOP_PRIORITY, rebalance};
@@ -109,7 +108,7 @@ impl Engine {
             self.shrink_caches(part, control).await;
         }
         if control.reclaimed > before.0 {
-            node.failures.store(0, Ordering::Relaxed);
+            node.note_progress();
         }
         if self.past.waits_for_events() {
             self.throttle_after_pass(node, control).await;

@@ -8,7 +8,7 @@ use forebay_base::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     lock,
 };
-use forebay_law::throttle::ThrottleReason;
+use forebay_law::throttle::{MAX_RECLAIM_RETRIES, ThrottleReason};
 use forebay_rt::wait::WaitQueue;
 use std::ops::Range;
 
@@ -97,6 +97,14 @@ impl Node {
     /// Takes the request away and returns it.
     pub(crate) fn take_request(&self) -> Option<usize> {
         lock(&self.request).take()
+    }
+
+    /// Reclaim of this node, by kswapd or by a caller, has freed pages. A kswapd that gave up goes
+    /// on at once: the caller has its frame, and perhaps no other one comes that would wake kswapd.
+    pub(crate) fn note_progress(&self) {
+        if self.failures.swap(0, Ordering::Relaxed) >= MAX_RECLAIM_RETRIES {
+            self.wake_kswapd.wake_all();
+        }
     }
 
     /// A page that was activated came back too early.

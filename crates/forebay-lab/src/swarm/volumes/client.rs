@@ -69,11 +69,14 @@ async fn write(shared: &Shared, file: &File, pages: Range<u64>, known: &mut BTre
     for (page, bytes) in pages.clone().zip(bytes.chunks_mut(PAGE_BYTES as usize)) {
         let stamp = shared.next_stamp.fetch_add(1, Ordering::Relaxed);
         bytes[..8].copy_from_slice(&stamp.to_le_bytes());
-        lock(&shared.history).writes(page, stamp);
+        lock(&shared.history).write_begins(page, stamp);
         known.insert(page, stamp);
     }
     let written = file.write_at(&bytes, pages.start * PAGE_BYTES).await;
-    if written.is_err() {
+    if written.is_ok() {
+        let mut history = lock(&shared.history);
+        pages.for_each(|page| history.write_returned(page));
+    } else {
         // A part of it may be there.
         known.retain(|page, _| !pages.contains(page));
     }

@@ -12,13 +12,21 @@ pub(super) struct History {
     tried: Vec<State>,
     /// The newest of these whose record is known to be there.
     recorded: usize,
-    /// The stamps that were written to each page, in order.
-    written: BTreeMap<u64, Vec<u64>>,
+    /// The writes of each page, in order.
+    written: BTreeMap<u64, Vec<Write>>,
     /// Those of them that a returned sync promised, by their number.
     promised: BTreeMap<u64, usize>,
 }
 
-/// A sync that has begun: how many stamps of each page had been written then.
+/// A write of a page.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    stamp: u64,
+    /// Its call has returned without error. Otherwise the page may have what it had before.
+    is_made: bool,
+}
+
+/// A sync that has begun: the number of the write of each page that was the last one made then.
 pub(super) type Begun = BTreeMap<u64, usize>;
 
 impl History {
@@ -26,16 +34,29 @@ impl History {
         History {
             written: found
                 .iter()
-                .map(|(&page, &stamp)| (page, vec![stamp]))
+                .map(|(&page, &stamp)| {
+                    let is_made = true;
+                    (page, vec![Write { stamp, is_made }])
+                })
                 .collect(),
             tried: vec![found],
             ..History::default()
         }
     }
 
-    /// A call writes `stamp` to `page`.
-    pub(super) fn writes(&mut self, page: u64, stamp: u64) {
-        self.written.entry(page).or_default().push(stamp);
+    /// A call begins to write `stamp` to `page`.
+    pub(super) fn write_begins(&mut self, page: u64, stamp: u64) {
+        let is_made = false;
+        let writes = self.written.entry(page).or_default();
+        writes.push(Write { stamp, is_made });
+    }
+
+    /// The write of `page` that began last has returned without error. One that was refused may
+    /// have been made or not: no sync promises it, and it may be found.
+    pub(super) fn write_returned(&mut self, page: u64) {
+        let writes = self.written.get_mut(&page);
+        let last = writes.and_then(|writes| writes.last_mut());
+        last.expect("the write has begun").is_made = true;
     }
 
     pub(super) fn tries(&mut self, state: State) {
@@ -50,7 +71,11 @@ impl History {
     /// What a sync of `pages` promises that begins now, while none of them is being written.
     pub(super) fn sync_begins(&self, pages: impl Fn(u64) -> bool) -> Begun {
         let own = self.written.iter().filter(|(page, _)| pages(**page));
-        own.map(|(&page, stamps)| (page, stamps.len())).collect()
+        let last_made = own.filter_map(|(&page, writes)| {
+            let at = writes.iter().rposition(|write| write.is_made)?;
+            Some((page, at + 1))
+        });
+        last_made.collect()
     }
 
     pub(super) fn sync_returned(&mut self, begun: Begun) {
@@ -64,20 +89,12 @@ impl History {
     /// store tried to commit, no older than what is known to be recorded, and has what the syncs
     /// promised.
     pub(super) fn judge(&self, found: &State) -> Option<String> {
-        for (page, &count) in self.promised.iter().filter(|(_, count)| **count > 0) {
-            let stamps = &self.written[page];
-            let stamp = found.get(page).copied().unwrap_or(0);
-            if !stamps[count - 1..].contains(&stamp) {
-                let what = match stamps.iter().position(|&known| known == stamp) {
-                    Some(at) => format!("write {}", at + 1),
-                    None => format!("stamp {stamp:#x}, which nobody wrote"),
-                };
-                return Some(format!(
-                    "page {page} has {what} of {}; a returned sync promised write {count} or a \
-                     newer one",
-                    stamps.len()
-                ));
-            }
+        let lost = self.promised.iter().find_map(|(&page, &count)| {
+            let stamp = found.get(&page).copied().unwrap_or(0);
+            self.judge_page(page, count, stamp)
+        });
+        if lost.is_some() {
+            return lost;
         }
         let Some(at) = self.tried.iter().rposition(|tried| tried == found) else {
             return Some(format!(
@@ -90,6 +107,23 @@ impl History {
             format!("the volume is commit {at}, and commit {recorded} was recorded")
         })
     }
+
+    /// What is wrong with `page`, of which write `count` was promised, if it has this `stamp`.
+    fn judge_page(&self, page: u64, count: usize, stamp: u64) -> Option<String> {
+        let writes = &self.written[&page];
+        let at = writes.iter().position(|write| write.stamp == stamp);
+        if at.is_some_and(|at| at + 1 >= count) {
+            return None;
+        }
+        let what = match at {
+            Some(at) => format!("write {}", at + 1),
+            None => format!("stamp {stamp:#x}, which nobody wrote"),
+        };
+        Some(format!(
+            "page {page} has {what} of {}; a returned sync promised write {count} or a newer one",
+            writes.len()
+        ))
+    }
 }
 
 #[cfg(test)]
@@ -100,15 +134,20 @@ mod tests {
         pages.iter().copied().collect()
     }
 
+    fn write(history: &mut History, page: u64, stamp: u64) {
+        history.write_begins(page, stamp);
+        history.write_returned(page);
+    }
+
     /// Two writes of page 1 and one of page 2; the first write of page 1 is synced.
     fn history() -> History {
         let mut history = History::new(State::new());
-        history.writes(1, 10);
+        write(&mut history, 1, 10);
         history.tries(state(&[(1, 10)]));
         history.records();
         let begun = history.sync_begins(|page| page == 1);
-        history.writes(1, 11);
-        history.writes(2, 20);
+        write(&mut history, 1, 11);
+        write(&mut history, 2, 20);
         history.tries(state(&[(1, 11), (2, 20)]));
         history.sync_returned(begun);
         history
@@ -136,5 +175,33 @@ mod tests {
             .judge(&state(&[(1, 10)]))
             .expect("a newer one is known");
         assert!(old.contains("commit 1, and commit 2"), "{old}");
+    }
+
+    /// Seed 1795739401182: a sync was taken to promise a write that the engine had refused.
+    #[test]
+    fn a_page_has_what_was_written_last_or_a_refused_write_after_it() {
+        let mut history = History::new(state(&[(1, 9)]));
+        history.write_begins(2, 20);
+        write(&mut history, 1, 10);
+        history.write_begins(1, 11);
+        let begun = history.sync_begins(|_| true);
+        history.sync_returned(begun);
+        let refused = state(&[(1, 11), (2, 20)]);
+        for found in [state(&[(1, 10)]), state(&[(1, 11)]), refused] {
+            history.tries(found.clone());
+            assert_eq!(history.judge(&found), None);
+        }
+        for lost in [state(&[(1, 9)]), State::new()] {
+            history.tries(lost.clone());
+            let lost = history.judge(&lost).expect("a promise is broken");
+            assert!(lost.contains("promised write 2"), "{lost}");
+        }
+        write(&mut history, 1, 12);
+        let begun = history.sync_begins(|_| true);
+        history.sync_returned(begun);
+        let refused = state(&[(1, 11)]);
+        history.tries(refused.clone());
+        let lost = history.judge(&refused).expect("a newer one was promised");
+        assert!(lost.contains("has write 3 of 4"), "{lost}");
     }
 }

@@ -3,8 +3,9 @@
 use super::*;
 use crate::cache::{AttachedStore, Cache};
 use crate::policy::Policy;
-use crate::settings::{Parts, Settings};
-use forebay_base::PAGE_BYTES;
+use crate::settings::{NodeSettings, Parts, Settings, Watermarks, ZoneSettings};
+use forebay_base::sync::atomic::Ordering;
+use forebay_base::{PAGE_BYTES, Span};
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{MemoryStore, ObjectId};
@@ -72,6 +73,59 @@ fn a_pass_that_frees_pages_gives_its_node_hope_again() {
                 .await;
         }
         assert_eq!(node.failures.load(Ordering::Relaxed), 0);
+    });
+}
+
+/// Spec/reclaim.md 4.8: a kswapd that gave up goes on when a caller's reclaim has freed pages, also
+/// if no other caller comes.
+#[test]
+fn a_caller_that_frees_pages_wakes_a_kswapd_that_gave_up() {
+    let world = Virtual::new(VirtualSettings::default());
+    let rt = world.rt();
+    world.run(async move {
+        let zone = ZoneSettings {
+            managed_pages: Some(1_024),
+            marks: Some(Watermarks {
+                min: 8,
+                low: 100,
+                high: 200,
+            }),
+            ..ZoneSettings::default()
+        };
+        let settings = Settings {
+            nodes: vec![NodeSettings { zones: vec![zone] }],
+            ..Settings::small(4, Policy::default())
+        };
+        let parts = Parts {
+            rt: rt.clone(),
+            sink: None,
+        };
+        let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+        let store = cache
+            .attach(Arc::new(MemoryStore::new()))
+            .expect("the store is well");
+        let file = cache
+            .open(&store, ObjectId(1), 4 << 20)
+            .expect("a new object opens");
+        let engine = &file.handle.engine;
+        let (node, zone) = (&engine.memory.nodes[0], &engine.memory.zones[0]);
+        node.failures.store(MAX_RECLAIM_RETRIES, Ordering::Relaxed);
+        let mut page = [0; PAGE_BYTES];
+        for number in 0.. {
+            if zone.free_pages() < zone.marks().low {
+                break;
+            }
+            let read = file.read_at(&mut page, number * PAGE_BYTES as u64);
+            read.await.expect("the store is well");
+        }
+        rt.sleep(Span::from_secs(1)).await;
+        assert!(zone.free_pages() < zone.marks().low, "kswapd has given up");
+        let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
+        engine.reclaim_for_caller(Home::near(0), &mut control).await;
+        assert!(control.reclaimed > 0, "there are clean pages");
+        assert!(zone.free_pages() < zone.marks().high, "kswapd is needed");
+        rt.sleep(Span::from_secs(1)).await;
+        assert!(zone.free_pages() > zone.marks().high);
     });
 }
 
