@@ -202,7 +202,6 @@ impl Settings {
             return bad("dirty_bytes", knobs.dirty_bytes, "0, or at least 8192");
         }
         self.check_pause_tick()?;
-        self.check_pause_tick()?;
         self.check_flushing_and_readahead()?;
         if let Some(at_risk) = self.at_risk
             && at_risk < LEAST_AT_RISK
@@ -223,8 +222,10 @@ impl Settings {
                 "at most 1000",
             );
         }
-        if self.tick == Span::ZERO || self.answer_timeout == Span::ZERO {
-            return bad("tick", 0, "a tick and an answer timeout above zero");
+        for (setting, given) in [("tick", self.tick), ("answer_timeout", self.answer_timeout)] {
+            if given == Span::ZERO {
+                return bad(setting, 0, "above zero");
+            }
         }
         let limit = crate::state::index::OBJECTS_LIMIT - 1;
         if self.objects_limit == 0 || self.objects_limit > limit {

@@ -9,7 +9,7 @@ use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_rt::Rt;
 use forebay_rt::wait::Gate;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXCPU};
 use signal_hook::iterator::Signals;
 use std::pin::pin;
 use std::process;
@@ -33,8 +33,9 @@ struct Rest<F> {
 }
 
 impl Ending {
-    /// Listens for SIGTERM, SIGINT and SIGHUP. The first of them starts an end in order. A second
-    /// SIGINT ends the program with status 1 and reports what of `cache` was not written. If SIGHUP
+    /// Listens for SIGTERM, SIGINT, SIGHUP, and SIGXCPU, which comes at the soft limit of RLIMIT_CPU.
+    /// The first of them starts an end in order. A second SIGINT ends the program with status 1 and
+    /// reports what of `cache` was not written. If SIGHUP
     /// was ignored when the program started, as with nohup, it stays ignored. `before_exit` is
     /// called before the program is ended. SIGUSR1 asks for a status and ends nothing.
     pub(crate) fn listen(
@@ -45,7 +46,7 @@ impl Ending {
         let failed = || CommandError::system("listen for signals");
         // If the system does not show which signals are ignored, all are listened for.
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let wanted = [SIGINT, SIGTERM, SIGHUP, SIGUSR1];
+        let wanted = [SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGUSR1];
         let heard = wanted
             .iter()
             .filter(|&&it| it != SIGHUP || !ignores(&status, it));

@@ -5,6 +5,7 @@ pub(crate) mod control;
 pub(crate) mod ending;
 pub(crate) mod flags;
 pub(crate) mod heap;
+pub(crate) mod limits;
 pub(crate) mod looks;
 pub(crate) mod machine;
 pub(crate) mod memory;

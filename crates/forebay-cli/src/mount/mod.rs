@@ -6,7 +6,7 @@ mod serve;
 
 pub(crate) use arguments::{MountArguments, TypedMount};
 
-use crate::daemon::machine;
+use crate::daemon::{limits, machine};
 use crate::error::CommandError;
 
 /// Mounts and serves until the end, here or in the background.
@@ -15,6 +15,7 @@ pub(crate) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     // All files of the folder are in one store.
     arguments.tuning.expect_stores(1)?;
     if arguments.foreground || background::is_child() {
+        limits::survive_file_size_limit()?;
         return serve::run(arguments);
     }
     background::start()

@@ -12,7 +12,7 @@ use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, report_silence};
 use crate::daemon::store::cache_of;
-use crate::daemon::{heap, machine, memory, metrics, pressure, scrape};
+use crate::daemon::{heap, limits, machine, memory, metrics, pressure, scrape};
 use crate::error::CommandError;
 use forebay::settings::Elastic;
 use forebay::{Cache, Settings};
@@ -28,6 +28,7 @@ const DRAIN_PATIENCE: Span = Span::from_secs(10);
 /// Serves until a signal ends it.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     machine::check_memory(arguments.memory_bytes, arguments.floor_bytes)?;
+    limits::survive_file_size_limit()?;
     let plan = plan(arguments)?;
     heap::bound();
     let unmarked = memory::become_flusher();
