@@ -5,7 +5,7 @@
 
 use crate::content::{Content, Slot};
 use crate::folder::Folder;
-use crate::held::Held;
+use crate::held::{Held, is_lacking};
 use crate::inode::{Inode, ROOT};
 use crate::losses::errno_of;
 use crate::source::Descriptors;
@@ -70,7 +70,7 @@ impl Folder {
         writable: bool,
         acceptable: impl Fn(&Content) -> bool,
     ) -> Result<ContentUse, Errno> {
-        let held = self.sparing_surely(|| self.hold(inode))?;
+        let held = self.hold_surely(inode)?;
         let use_in = |slot: &mut Slot| {
             let content = self.content_in(slot, &held, writable)?;
             let is_refused = slot.users == 0 && !acceptable(&content);
@@ -173,11 +173,14 @@ impl Folder {
 
     /// Opens the file below for calls that neither read nor write its bytes.
     pub(crate) fn open_beside(&self, inode: &Arc<Inode>) -> Result<OwnedFd, Errno> {
-        let held = self.hold(inode)?;
-        let open = |flags| self.sparing(|| self.through.open(&held, flags));
-        // We may be allowed to open it for writing only, and a moment later there may be a
-        // descriptor to spare.
-        open(OFlags::RDONLY).or_else(|_| open(OFlags::WRONLY))
+        let held = self.hold_surely(inode)?;
+        let open = |flags| self.sparing_surely(|| self.through.open(&held, flags));
+        let opened = open(OFlags::RDONLY);
+        if opened.is_ok() || is_lacking(&opened) {
+            return opened;
+        }
+        // We may be allowed to open it for writing only.
+        open(OFlags::WRONLY)
     }
 
     /// Makes durable what the source has of a file, by a descriptor that bypasses the cache: only
@@ -201,9 +204,8 @@ impl Folder {
             // Its own file system may have no folder that we may open.
             return Err(Errno::ACCESS);
         }
-        let folder = self
-            .through
-            .open(&root, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let folder = self.sparing_surely(|| self.through.open(&root, flags))?;
         rustix::fs::syncfs(folder)
     }
 
@@ -226,7 +228,7 @@ impl Folder {
     /// A content has no users any more.
     fn content_closed(self: &Arc<Folder>, inode: &Arc<Inode>, content: &Content) {
         // If the time cannot be taken now, it is taken when the content is settled.
-        let _ = self.take_times(inode, content);
+        let _ = self.take_times(content);
         // The kernel can reopen a file that it knows, through a descriptor that only names it.
         if self.is_nameless(inode) && !self.inodes.is_known(inode) {
             self.discard(inode);
@@ -274,9 +276,7 @@ impl Folder {
         if self.give_up_if_lost(&inode) {
             return;
         }
-        let held = self.hold(&inode);
-        let settled = held.and_then(|fd| content.settle(fd, &self.through));
-        let settled = synced && settled.is_ok();
+        let settled = synced && self.settle(&content).is_ok();
         // What is written may be settled and not durable.
         if synced && let Some(content) = inode.content.take_settled() {
             self.let_go(&inode, &content);
@@ -295,7 +295,11 @@ impl Folder {
 
     /// Whether a file has lost its last name.
     fn is_nameless(&self, inode: &Arc<Inode>) -> bool {
-        let stat = self.hold(inode).and_then(rustix::fs::fstat);
+        let content = inode.content.get();
+        let stat = match content.and_then(|it| self.files.lend(it.object)) {
+            Some(file) => rustix::fs::fstat(file),
+            None => self.hold(inode).and_then(rustix::fs::fstat),
+        };
         stat.is_ok_and(|stat| stat.st_nlink == 0)
     }
 }

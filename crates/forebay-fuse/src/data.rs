@@ -82,7 +82,7 @@ impl Folder {
         drop(made);
         let opened = opened.and_then(|used| {
             let stat = rustix::fs::fstat(parent.as_fd())?;
-            let held = self.hold(&inode)?;
+            let held = self.hold_surely(&inode)?;
             self.adopt(&held, &stat, Some((birth, OURS)), caller)?;
             self.describe(&held).map(|described| {
                 (
@@ -155,21 +155,21 @@ impl Folder {
         synced: Result<(), SyncError>,
         data_only: bool,
     ) -> Result<(), Errno> {
-        let (content, inode) = (&open.used.content, &open.used.inode);
+        let content = &open.used.content;
         let synced = synced.map_err(|error| sync_errno(&error));
         let synced = self.report_loss(open, synced);
         let below = content.pay_commit(!data_only, || self.sync_below(open, data_only));
         if data_only {
             return synced.and(below);
         }
-        synced.and(below).and(self.take_times(inode, content))
+        synced.and(below).and(self.take_times(content))
     }
 
     /// Makes durable what the source itself has of the file.
     fn sync_below(&self, open: &OpenFile, data_only: bool) -> Result<(), Errno> {
         let (content, inode) = (&open.used.content, &open.used.inode);
         if !data_only {
-            content.settle(self.hold(inode)?, &self.through)?;
+            self.settle(content)?;
         }
         self.commit_beside(inode, data_only)
     }
@@ -179,8 +179,7 @@ impl Folder {
     /// program, and must not get the error instead of the process that syncs. A program that only
     /// reads lost nothing, and an error would make it distrust good bytes.
     pub(crate) fn flush(&self, open: &OpenFile) -> Result<(), Errno> {
-        let (content, inode) = (&open.used.content, &open.used.inode);
-        self.take_times(inode, content)?;
+        self.take_times(&open.used.content)?;
         if !open.is_writable {
             return Ok(());
         }
@@ -215,8 +214,8 @@ impl Folder {
         if punches {
             return Ok(());
         }
-        let held = self.hold(&open.used.inode)?;
-        let fd = self.sparing(|| self.through.open(&held, OFlags::WRONLY))?;
+        let held = self.hold_surely(&open.used.inode)?;
+        let fd = self.sparing_surely(|| self.through.open(&held, OFlags::WRONLY))?;
         rustix::fs::fallocate(&fd, FallocateFlags::KEEP_SIZE, offset_bytes, length_bytes)?;
         // The kernel keeps the file locked while a program allocates, cuts or writes past the end,
         // so the length cannot change in between.

@@ -4,7 +4,7 @@
 use crate::attributes::attributes;
 use crate::content::Content;
 use crate::folder::Folder;
-use crate::held::Held;
+use crate::held::{Held, Hold};
 use crate::inode::Inode;
 use forebay_base::sync::Arc;
 use fuser::{FileAttr, FileType};
@@ -18,9 +18,15 @@ impl Folder {
         self.describe_as(held, stat, || Ok(held.clone()))
     }
 
-    /// What the mount reports of a file that was just found as in `stat`.
-    pub(crate) fn describe_found(&self, inode: &Arc<Inode>, stat: Stat) -> Result<FileAttr, Errno> {
-        self.describe_as(inode, stat, || self.hold(inode))
+    /// What the mount reports of a file that was just found as in `stat`. It is held by `hold`, if
+    /// it has to be.
+    pub(crate) fn describe_found(
+        &self,
+        inode: &Arc<Inode>,
+        stat: Stat,
+        hold: Hold,
+    ) -> Result<FileAttr, Errno> {
+        self.describe_as(inode, stat, || hold(self, inode))
     }
 
     fn describe_as(
@@ -48,11 +54,12 @@ impl Folder {
         Ok(attributes(inode.id, &stat))
     }
 
-    /// Takes the time of what was written, if there is one to take.
-    pub(crate) fn take_times(&self, inode: &Arc<Inode>, content: &Content) -> Result<(), Errno> {
+    /// Takes the time of what was written, if there is one to take. It needs no descriptor.
+    pub(crate) fn take_times(&self, content: &Content) -> Result<(), Errno> {
         if !content.is_modified() {
             return Ok(());
         }
-        content.take_times(self.hold(inode)?, &self.through)
+        let file = self.files.lend(content.object).ok_or(Errno::STALE)?;
+        content.take_times(file, &self.through)
     }
 }

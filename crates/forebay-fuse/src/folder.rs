@@ -106,6 +106,7 @@ impl Folder {
     pub(crate) fn let_go(&self, inode: &Inode, content: &Content) {
         self.files.close(content.object);
         self.inodes.content_gone(inode);
+        self.keeper.spared.wake_all();
     }
 }
 

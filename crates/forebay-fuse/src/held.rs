@@ -10,11 +10,12 @@
 //! invariant M4: a file without content that lost the name by which it would be found again keeps
 //! its descriptor until it is looked up by another one.
 
-use crate::contents::RETRY_AFTER;
+use crate::content::Content;
 use crate::folder::Folder;
 use crate::inode::Inode;
 use crate::keeper::RETIRING;
 use crate::source::{PATH_ONLY, identity_of};
+use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_rt::wait::Slot;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,6 +24,25 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Weak;
+
+/// How long a request waits for a descriptor while there are contents to let go. A journal on a
+/// busy disk may need much of it.
+const LONGEST_WAIT: Span = Span::from_secs(30);
+
+/// How long it waits when programs have open all that is left: other requests need descriptors only
+/// for a moment, and on a busy machine a moment may be long.
+const WAIT_FOR_REQUESTS: Span = Span::from_millis(500);
+
+/// Descriptors of other requests, and of files that are closed, become free without a message.
+const LOOK_AGAIN: Span = Span::from_millis(20);
+
+/// How a file is held: [`Folder::hold`] or [`Folder::hold_surely`].
+pub(crate) type Hold = fn(&Folder, &Arc<Inode>) -> Result<Held, Errno>;
+
+/// Whether a call failed because no descriptor is left.
+pub(crate) fn is_lacking<T>(result: &Result<T, Errno>) -> bool {
+    matches!(result, Err(Errno::MFILE | Errno::NFILE))
+}
 
 /// Folders of folders through which a file is found; more are a circle.
 const DEEPEST: usize = 1 << 16;
@@ -141,9 +161,15 @@ impl Inode {
 }
 
 impl Folder {
-    /// The file that the kernel knows as `id`, held open.
+    /// The file that the kernel knows as `id`, held open for a request.
     pub(crate) fn held(&self, id: u64) -> Result<Held, Errno> {
-        self.hold(&self.inode(id)?)
+        self.hold_surely(&self.inode(id)?)
+    }
+
+    /// Holds a file open for a request, which waits for a descriptor as in
+    /// [`Folder::sparing_surely`].
+    pub(crate) fn hold_surely(&self, inode: &Arc<Inode>) -> Result<Held, Errno> {
+        self.sparing_surely(|| self.hold(inode))
     }
 
     /// Holds a file open. It must not be called under the lock of the file's content.
@@ -155,7 +181,7 @@ impl Folder {
         let mut way = vec![inode.clone()];
         let mut start = None;
         while let Some(last) = way.last() {
-            if let Some(fd) = self.through_content(last) {
+            if let Some(fd) = self.through_content(last)? {
                 start = Some(self.keep_open(last, fd));
                 way.pop();
                 break;
@@ -203,14 +229,20 @@ impl Folder {
         Ok(self.keep_open(inode, fd))
     }
 
-    /// Opens a file through its content, even if it has lost its names.
-    fn through_content(&self, inode: &Inode) -> Option<OwnedFd> {
-        let content = inode.content.get()?;
+    /// Opens a file through its content, if it has one, even if it has lost its names.
+    fn through_content(&self, inode: &Inode) -> Result<Option<OwnedFd>, Errno> {
+        let Some(content) = inode.content.get() else {
+            return Ok(None);
+        };
         let named = || self.files.named(content.object);
         let opened = self.sparing(|| {
             named().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::STALE))
         });
-        opened.ok()
+        if is_lacking(&opened) {
+            // Its name may be gone: without it the file would seem to be stale.
+            return opened.map(Some);
+        }
+        Ok(opened.ok())
     }
 
     /// Runs a call that takes a descriptor. If none is left, gives back those that it can and runs
@@ -219,32 +251,44 @@ impl Folder {
         &self,
         mut attempt: impl FnMut() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        match attempt() {
-            Err(Errno::MFILE | Errno::NFILE) => {
-                self.spare();
-                attempt()
-            }
-            other => other,
+        let first = attempt();
+        if !is_lacking(&first) {
+            return first;
         }
+        self.spare();
+        attempt()
     }
 
-    /// As [`Folder::sparing`], and waits for contents of closed files to be written if nothing else
-    /// helps. Not for tasks, because that wait may be for them.
+    /// As [`Folder::sparing`], and waits for contents of closed files to be written, and for other
+    /// requests, if nothing else helps. Not for tasks, because that wait may be for them.
     pub(crate) fn sparing_surely<T>(
         &self,
         mut attempt: impl FnMut() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        /// Others may take the spared descriptors.
-        const ATTEMPTS: u32 = 32;
-        let mut last = self.sparing(&mut attempt);
-        for _ in 0..ATTEMPTS {
-            if !matches!(last, Err(Errno::MFILE | Errno::NFILE)) {
+        let first = self.sparing(&mut attempt);
+        if !is_lacking(&first) {
+            return first;
+        }
+        let began = self.rt.now();
+        let mut last_hope = began;
+        loop {
+            let spared = self.keeper.spared.listen();
+            let is_spared = self.spare_by_writing();
+            // Others may take the spared descriptors.
+            let last = self.sparing(&mut attempt);
+            if !is_lacking(&last) {
                 return last;
             }
-            self.spare_by_writing();
-            last = attempt();
+            let now = self.rt.now();
+            if is_spared || self.keeper.is_retiring() {
+                last_hope = now;
+            }
+            if now.since(last_hope) >= WAIT_FOR_REQUESTS || now.since(began) >= LONGEST_WAIT {
+                return last;
+            }
+            // A message or a timeout: both lead to another attempt.
+            let _ = forebay_rt::block_on(self.rt.timeout(LOOK_AGAIN, spared));
         }
-        last
     }
 
     /// Gives back the descriptors that it can: those of files that nothing asks about, and of
@@ -257,32 +301,28 @@ impl Folder {
         }
     }
 
-    /// Writes contents that nobody uses, the first closed first, and lets them go.
-    fn spare_by_writing(&self) {
-        let news = self.keeper.news.listen();
+    /// Writes contents that nobody uses, the first closed first, until some were let go. Returns
+    /// whether any was.
+    fn spare_by_writing(&self) -> bool {
         let mut unused = self.keeper.closed_files();
         unused.retain(|inode| !inode.content.is_in_use());
-        let mut is_spared = false;
-        for inodes in unused.chunks(RETIRING) {
+        // One is enough for the caller.
+        unused.chunks(RETIRING).any(|inodes| {
             let spared = inodes.iter().zip(self.sync_side_by_side(inodes));
             let spared = spared.filter(|(inode, is_synced)| {
-                let settled = self.hold(inode).and_then(|held| {
-                    let content = inode.content.get();
-                    content.map_or(Ok(()), |it| it.settle(held, &self.through))
-                });
+                let content = inode.content.get();
+                let settled = content.map_or(Ok(()), |it| self.settle(&it));
                 *is_synced && settled.is_ok() && self.let_go_if_settled(inode)
             });
-            // One is enough for the caller.
-            is_spared = spared.count() > 0;
-            if is_spared {
-                break;
-            }
-        }
-        if !is_spared && self.keeper.is_retiring() {
-            // The keeper has taken the rest out of the line to write it, and reports each end.
-            let _ = forebay_rt::block_on(self.rt.timeout(RETRY_AFTER, news));
-        }
-        self.shelf.clear();
+            spared.count() > 0
+        })
+    }
+
+    /// Sets the times of a content in the source, if that has all bytes. It takes no descriptor, or
+    /// a lack of them would keep contents from being let go, which would end it.
+    pub(crate) fn settle(&self, content: &Content) -> Result<(), Errno> {
+        let file = self.files.lend(content.object).ok_or(Errno::STALE)?;
+        content.settle(file, &self.through)
     }
 
     /// Makes contents durable at the same time, because a journal then commits them together.
@@ -319,7 +359,7 @@ impl Folder {
 
     /// Keeps the descriptor of a file that is about to lose its name or get another (invariant M4).
     pub(crate) fn pin(&self, inode: &Arc<Inode>) {
-        if let Ok(held) = self.hold(inode) {
+        if let Ok(held) = self.hold_surely(inode) {
             let mut anchor = lock(&inode.anchor);
             anchor.is_pinned = true;
             anchor.fd = Some(held.fd);
@@ -336,84 +376,5 @@ impl Folder {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{TestFolder, until};
-    use forebay_rt::block_on;
-    use forebay_store::{Fault, FaultAction, FaultWhen, IoKind};
-
-    #[test]
-    fn descriptors_of_closed_files_are_found_for_whoever_has_none() {
-        let bench = TestFolder::new();
-        let open = bench.create("closed", 0o600);
-        let closed = open.used.inode.clone();
-        bench.folder.write(&open, b"bytes", 0, false).unwrap();
-        drop(open);
-        let attempt = || {
-            let is_spared = closed.content.is_empty();
-            is_spared.then_some(()).ok_or(Errno::MFILE)
-        };
-        assert_eq!(bench.folder.sparing(attempt), Err(Errno::MFILE));
-        assert!(lock(&closed.anchor).fd.is_none(), "it was given back");
-        assert_eq!(bench.folder.sparing_surely(attempt), Ok(()));
-        let behind = std::fs::read(bench.behind().join("closed"));
-        assert_eq!(behind.unwrap(), b"bytes");
-        block_on(bench.cache.close()).unwrap();
-    }
-
-    /// Each commit alone would take a turn of the journal.
-    #[test]
-    fn what_is_written_for_its_descriptors_is_committed_together() {
-        let bench = TestFolder::new();
-        for name in ["one", "other"] {
-            let open = bench.create(name, 0o600);
-            bench.folder.write(&open, b"bytes", 0, false).unwrap();
-        }
-        bench.faults.inject(Fault {
-            when: FaultWhen::First(2),
-            ..Fault::each(IoKind::Commit, FaultAction::NeverAnswer)
-        });
-        let folder = bench.folder.clone();
-        let caller = forebay_rt::thread::spawn("caller", move || folder.spare_by_writing());
-        until("they wait for each other", || bench.faults.held() == 2);
-        assert_eq!(bench.faults.release(), 2);
-        caller.unwrap().join();
-        let kept = bench.folder.keeper.closed_files();
-        assert!(kept.iter().all(|inode| inode.content.is_empty()));
-        block_on(bench.cache.close()).unwrap();
-    }
-
-    #[test]
-    fn what_loses_its_name_is_not_given_back() {
-        let bench = TestFolder::new();
-        let inode = bench.create("file", 0o600).used.inode.clone();
-        let is_held = || lock(&inode.anchor).fd.is_some();
-        bench.folder.pin(&inode);
-        bench.folder.spare();
-        assert!(is_held(), "invariant M4");
-        bench.folder.unpin(&inode);
-        bench.folder.spare();
-        assert!(!is_held());
-        block_on(bench.cache.close()).unwrap();
-    }
-
-    #[test]
-    fn a_shelf_keeps_what_is_used() {
-        let bench = TestFolder::new();
-        let (shelf, folder) = (Shelf::new(2), &bench.folder);
-        let held = |name| {
-            let inode = bench.create(name, 0o600).used.inode.clone();
-            folder.hold(&inode).unwrap();
-            lock(&inode.anchor).was_used = false;
-            inode
-        };
-        let [used, unused, new] = ["used", "unused", "new"].map(held);
-        let is_held = |inode: &Inode| lock(&inode.anchor).fd.is_some();
-        shelf.put(&used);
-        shelf.put(&unused);
-        lock(&used.anchor).was_used = true;
-        shelf.put(&new);
-        assert!(is_held(&used) && !is_held(&unused) && is_held(&new));
-        block_on(bench.cache.close()).unwrap();
-    }
-}
+#[path = "held_tests.rs"]
+mod tests;

@@ -25,6 +25,8 @@ pub(crate) const PRUNED: usize = 512;
 pub(crate) struct Keeper {
     work: Mutex<Work>,
     pub(crate) news: WaitQueue,
+    /// For requests that have no descriptor: woken when contents were let go.
+    pub(crate) spared: WaitQueue,
     stopped: AtomicBool,
     /// No content of a closed file may stay until the line is empty.
     lets_all_go: AtomicBool,
@@ -47,6 +49,7 @@ impl Keeper {
         Keeper {
             work: Mutex::new(Work::default()),
             news: WaitQueue::new(),
+            spared: WaitQueue::new(),
             stopped: AtomicBool::new(false),
             lets_all_go: AtomicBool::new(false),
             retiring: Arc::new(Permits::new(RETIRING)),

@@ -48,6 +48,7 @@ impl Folder {
                 let keeper = folder.clone();
                 folder.retire(inode, permit).await;
                 keeper.keeper.news.wake_all();
+                keeper.keeper.spared.wake_all();
             });
         }
     }
@@ -82,9 +83,7 @@ impl Folder {
         match inode.content.get() {
             Some(content) if !inode.content.is_in_use() => {
                 // What cannot be settled now is tried again when it is let go.
-                let held = self.hold(inode);
-                let settled = held.and_then(|fd| content.settle(fd, &self.through));
-                settled.is_err() || content.is_settled()
+                self.settle(&content).is_err() || content.is_settled()
             }
             // It is gone, or comes again when it is closed.
             _ => true,
@@ -97,8 +96,7 @@ impl Folder {
             if let Some(content) = inode.content.get() {
                 // At the end no program is left to get the error; the bytes are safe, and the time
                 // is that of the write-back.
-                let held = self.hold(&inode);
-                let _ = held.and_then(|fd| content.settle(fd, &self.through));
+                let _ = self.settle(&content);
             }
         }
     }

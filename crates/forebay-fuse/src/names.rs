@@ -4,7 +4,7 @@ use crate::attributes::{time_to_set, unpack_device};
 use crate::content::access_errno;
 use crate::directory::Directory;
 use crate::folder::Folder;
-use crate::held::Held;
+use crate::held::{Held, Hold};
 use crate::inode::Inode;
 use crate::permissions::{Birth, NewMode, refusal_to_show};
 use crate::source::{CAPABILITY, Descriptors, PRIVILEGE_BITS, look};
@@ -80,17 +80,18 @@ impl Folder {
     /// As [`Folder::look_up`], with the attributes for the kernel.
     pub(crate) fn look_up_described(&self, child: ChildName<'_>) -> Result<FileAttr, Errno> {
         let parent = self.held(child.parent)?;
-        self.look_up_described_in(&parent, child.name)
+        self.look_up_described_in(&parent, child.name, Folder::hold_surely)
     }
 
-    /// As [`Folder::look_up_described`], in a folder that is held.
+    /// As [`Folder::look_up_described`], in a folder that is held. The file is held by `hold`.
     pub(crate) fn look_up_described_in(
         &self,
         parent: &Held,
         name: &OsStr,
+        hold: Hold,
     ) -> Result<FileAttr, Errno> {
         let (inode, stat) = self.look_up_in(parent, name)?;
-        self.describe_found(&inode, stat).inspect_err(|_| {
+        self.describe_found(&inode, stat, hold).inspect_err(|_| {
             // Without an answer the kernel does not know the file, and there is no content that
             // could be left behind.
             let _ = self.inodes.forget(inode.id, 1);
@@ -132,7 +133,8 @@ impl Folder {
             self.adopt(held, &parent, birth, caller)?;
             self.describe(held)
         };
-        let reported = self.hold(&inode).and_then(|held| adopted(&held));
+        let reported = self.hold_surely(&inode);
+        let reported = reported.and_then(|held| adopted(&held));
         // The kernel forgets only files that it knows.
         reported.inspect_err(|_| drop(self.inodes.forget(inode.id, 1)))
     }
@@ -226,7 +228,7 @@ impl Folder {
         self.through
             .link(&inode, is_symlink, parent.as_fd(), to.name)?;
         self.metadata_changed(&inode)?;
-        self.look_up_described_in(&parent, to.name)
+        self.look_up_described_in(&parent, to.name, Folder::hold_surely)
     }
 
     /// The target of a symbolic link.
@@ -309,7 +311,7 @@ impl Folder {
     /// Something of the file other than its bytes has changed: it gets a new time of change.
     fn metadata_changed(&self, inode: &Arc<Inode>) -> Result<(), Errno> {
         if let Some(content) = inode.content.get() {
-            content.metadata_changed(self.hold(inode)?)?;
+            content.metadata_changed(self.hold_surely(inode)?)?;
         }
         Ok(())
     }
@@ -319,7 +321,7 @@ impl Folder {
     pub(crate) fn open_directory(&self, id: u64) -> Result<(Directory, bool), Errno> {
         let held = self.held(id)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = self.sparing(|| rustix::fs::openat(&held, ".", flags, Mode::empty()))?;
+        let fd = self.sparing_surely(|| rustix::fs::openat(&held, ".", flags, Mode::empty()))?;
         let stat = rustix::fs::fstat(&fd)?;
         let may_be_kept = held.listing.may_be_kept(&stat, self.rt.now());
         Ok((Directory::new(held, fd), may_be_kept))

@@ -143,11 +143,15 @@ impl Folder {
     ) -> Result<(), Errno> {
         // If one fails, the next writer has to try again.
         if content.take_capable() {
-            let dropped = self.hold(inode).and_then(|held| drop_capabilities(&held));
+            let dropped = self
+                .hold_surely(inode)
+                .and_then(|held| drop_capabilities(&held));
             dropped.inspect_err(|_| content.mark_capable())?;
         }
         if drops_ids && content.take_set_id() {
-            let dropped = self.hold(inode).and_then(|held| self.drop_set_id(&held));
+            let dropped = self
+                .hold_surely(inode)
+                .and_then(|held| self.drop_set_id(&held));
             dropped.inspect_err(|_| content.mark_set_id())?;
         }
         Ok(())
@@ -187,19 +191,22 @@ impl Folder {
         if is_folder || stat.st_mode & SET_GROUP == 0 || caller.group == stat.st_gid {
             return Ok(());
         }
-        if groups_of(caller.thread).contains(&stat.st_gid) {
+        if self.groups_of(caller.thread).contains(&stat.st_gid) {
             return Ok(());
         }
         let left = stat.st_mode & PERMISSION_BITS & !SET_GROUP;
         kernel_drops(self.through.change_mode(inode, left))
     }
-}
 
-/// The further groups of a thread; none if they cannot be read.
-fn groups_of(thread: u32) -> Vec<u32> {
-    let path = Path::new("/proc").join(thread.to_string()).join("status");
-    let status = std::fs::read_to_string(path).unwrap_or_default();
-    groups_in(&status)
+    /// The further groups of a thread; none if they cannot be read.
+    fn groups_of(&self, thread: u32) -> Vec<u32> {
+        let path = Path::new("/proc").join(thread.to_string()).join("status");
+        let status = self.sparing_surely(|| {
+            let read = std::fs::read_to_string(&path);
+            read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        });
+        groups_in(&status.unwrap_or_default())
+    }
 }
 
 fn groups_in(status: &str) -> Vec<u32> {

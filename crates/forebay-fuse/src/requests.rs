@@ -529,7 +529,11 @@ impl Filesystem for Requests {
                 // The kernel knows these two, and does not count them.
                 None
             } else {
-                self.folder.look_up_described_in(&directory.held, name).ok()
+                // What cannot be described now is looked up when a program asks for it, and
+                // that look-up waits for a descriptor if there is none.
+                let found = &directory.held;
+                let hold = Folder::hold;
+                self.folder.look_up_described_in(found, name, hold).ok()
             };
             let number = looked_up.map_or(INodeNo(0), |attributes| attributes.ino);
             let shown = looked_up.unwrap_or(unknown(entry.ino(), kind(entry.file_type())));

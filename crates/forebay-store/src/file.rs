@@ -2,7 +2,7 @@
 //! reads and writes elsewhere.
 
 use crate::crew::Crew;
-use crate::files::{Files, OpenError, OpenMode, Opened};
+use crate::files::{Files, OpenError, OpenFile, OpenMode, Opened};
 use crate::inbox::MemoryNews;
 use crate::io::{Io, ObjectId, PagePointer};
 use crate::positioned::PositionedQueue;
@@ -11,13 +11,23 @@ use crate::uring::Ring;
 use crate::{Durability, Failure, Geometry, Store};
 use forebay_base::PAGE_BYTES;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Threads that may wait for their own requests at a time; each takes two descriptors. More of them
 /// are woken by the ring thread.
 const OWN_LANES: usize = 32;
+
+/// A file that the store has open. It is not closed before this is dropped.
+#[derive(Debug)]
+pub struct LentFile(Arc<OpenFile>);
+
+impl AsFd for LentFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.buffered().as_fd()
+    }
+}
 
 /// By which way a [`FileStore`] asks the system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -209,6 +219,24 @@ impl FileStore {
     pub fn named(&self, object: ObjectId) -> std::io::Result<OwnedFd> {
         let file = self.files.get(object).ok_or(std::io::ErrorKind::NotFound)?;
         Ok(file.named()?)
+    }
+
+    /// The store's own descriptor of the file `object`, if that is open: for calls that ask or tell
+    /// something of the file, also when the process has no descriptor left.
+    ///
+    /// ```
+    /// use forebay_store::{FileStore, FileStoreSettings, OpenMode};
+    ///
+    /// let file = tempfile::NamedTempFile::new()?;
+    /// let store = FileStore::new(FileStoreSettings::default())?;
+    /// let opened = store.open(file.path(), OpenMode::ReadOnly)?;
+    /// let lent = store.lend(opened.object).expect("it is open");
+    /// store.close(opened.object);
+    /// assert_eq!(rustix::fs::fstat(&lent)?.st_size, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn lend(&self, object: ObjectId) -> Option<LentFile> {
+        self.files.get(object).map(LentFile)
     }
 
     /// Forgets `object`, and says whether it was open. Requests that were submitted are carried

@@ -32,7 +32,7 @@ mod write_through;
 
 pub use crew::Crew;
 pub use error::{Failure, StoreError};
-pub use file::{FileStore, FileStoreSettings, Method, StartError};
+pub use file::{FileStore, FileStoreSettings, LentFile, Method, StartError};
 pub use files::{OpenError, OpenMode, Opened};
 pub use holes::{Extent, FileHoles, Holes};
 pub use io::{Finish, FinishedIo, Io, IoKind, ObjectId, PagePointer, Request};
