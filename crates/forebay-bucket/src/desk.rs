@@ -223,7 +223,7 @@ impl Desk {
     fn begin_read(&mut self, mut io: Io, is_repeated: bool, ended: &mut Ended) {
         let mut pieces: Vec<Piece> = Vec::new();
         let first_page = io.request().offset_bytes / PAGE_BYTES;
-        for index in 0..io.pages().len() {
+        for index in 0..io.page_count() {
             let page = first_page + index as u64;
             let source = if page < self.manifest().pages() {
                 self.writer.source(page)
@@ -689,7 +689,7 @@ fn piece_of(first: usize, source: Source<'_>) -> Piece {
 pub(crate) fn zero_tail(io: &mut Io) {
     let used = (io.request().length_bytes % PAGE_BYTES) as usize;
     if used > 0 {
-        let last = io.pages().len() - 1;
+        let last = io.page_count() - 1;
         io.fill_page(last, used, &[0; PAGE][used..]);
     }
 }

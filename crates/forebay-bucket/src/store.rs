@@ -398,7 +398,7 @@ impl Store for BucketStore {
         if io.request().object != BucketStore::OBJECT {
             return io.fail(Failure::Gone);
         }
-        if io.pages().len() > self.geometry().max_io_pages as usize {
+        if io.page_count() > self.geometry().max_io_pages as usize {
             return io.fail(Failure::OutOfRange);
         }
         let mut ended = Ended::default();

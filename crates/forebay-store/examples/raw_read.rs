@@ -9,8 +9,8 @@ use forebay_rt::block_on;
 use forebay_rt::thread::Stopwatch;
 use forebay_rt::wait::{Slot, WaitQueue};
 use forebay_store::{
-    FileStore, FileStoreSettings, Finish, FinishedIo, Io, IoKind, Method, ObjectId, OpenMode,
-    PagePointer, Request, Store,
+    FileStore, FileStoreSettings, Finish, FinishedIo, Io, IoKind, Memory, Method, ObjectId,
+    OpenMode, PagePointer, Request, Store,
 };
 use std::error::Error;
 use std::os::fd::AsRawFd;
@@ -55,9 +55,24 @@ fn processor_time() -> Span {
     Span::from_millis(10 * ticks)
 }
 
+/// Pages that live for ever, for one round at a time.
+struct Lent {
+    first: NonNull<u8>,
+    count: usize,
+}
+
+impl Lent {
+    #[allow(unsafe_code)]
+    fn page(&self, index: usize) -> PagePointer {
+        assert!(index < self.count, "a page of the round");
+        // SAFETY: the page is aligned and lives for ever; one round after the other uses it.
+        unsafe { PagePointer::new(self.first.add(index * PAGE_BYTES)) }
+    }
+}
+
 /// A bare loop over a ring of its own.
 #[allow(unsafe_code)]
-fn raw(file: &Path, pages: &[PagePointer], round: Span) -> Result<Outcome, Box<dyn Error>> {
+fn raw(file: &Path, pages: &Lent, round: Span) -> Result<Outcome, Box<dyn Error>> {
     let fd = rustix::fs::open(
         file,
         rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECT,
@@ -71,7 +86,7 @@ fn raw(file: &Path, pages: &[PagePointer], round: Span) -> Result<Outcome, Box<d
     let mut entry = |slot: usize| {
         io_uring::opcode::Read::new(
             io_uring::types::Fd(fd.as_raw_fd()),
-            pages[slot].address().as_ptr(),
+            pages.page(slot).address().as_ptr(),
             PAGE_BYTES as u32,
         )
         .offset(prng.below(FILE_PAGES) * PAGE_BYTES as u64)
@@ -79,11 +94,11 @@ fn raw(file: &Path, pages: &[PagePointer], round: Span) -> Result<Outcome, Box<d
         .user_data(slot as u64)
     };
     let (watch, processor) = (Stopwatch::start(), processor_time());
-    for slot in 0..pages.len() {
+    for slot in 0..pages.count {
         // SAFETY: the page is not used by anybody else and outlives the ring.
         unsafe { ring.submission().push(&entry(slot))? };
     }
-    let (mut reads, mut in_flight) = (0, pages.len());
+    let (mut reads, mut in_flight) = (0, pages.count);
     while in_flight > 0 {
         ring.submit_and_wait(1)?;
         while let Some(answer) = {
@@ -153,12 +168,7 @@ impl Finish for Chain {
     }
 }
 
-fn chained(
-    store: &Arc<FileStore>,
-    object: ObjectId,
-    pages: &[PagePointer],
-    round: Span,
-) -> Outcome {
+fn chained(store: &Arc<FileStore>, object: ObjectId, pages: &Lent, round: Span) -> Outcome {
     let (watch, processor) = (Stopwatch::start(), processor_time());
     let chain = Arc::new_cyclic(|me| Chain {
         store: Arc::clone(store),
@@ -168,16 +178,16 @@ fn chained(
         state: Mutex::new(ChainState {
             prng: Prng::from_seed(1),
             reads: 0,
-            in_flight: pages.len(),
+            in_flight: pages.count,
         }),
         ended: Slot::new(),
         me: me.clone(),
     });
-    for (slot, &page) in pages.iter().enumerate() {
+    for slot in 0..pages.count {
         let reported = Arc::clone(&chain) as Arc<dyn Finish>;
         store.submit(Io::new(
             read_of(object, slot as u64),
-            vec![page],
+            vec![pages.page(slot)],
             reported,
             0,
         ));
@@ -202,18 +212,18 @@ impl Finish for Desk {
 }
 
 /// Submits from a thread that is woken by each finisher.
-fn woken(store: &Arc<FileStore>, object: ObjectId, pages: &[PagePointer], round: Span) -> Outcome {
+fn woken(store: &Arc<FileStore>, object: ObjectId, pages: &Lent, round: Span) -> Outcome {
     let desk = Arc::new(Desk::default());
     let mut prng = Prng::from_seed(1);
     let mut reads = 0;
-    let mut in_flight = pages.len();
+    let mut in_flight = pages.count;
     let mut submit = |pages: Vec<PagePointer>| {
         let reported = Arc::clone(&desk) as Arc<dyn Finish>;
         let request = read_of(object, prng.below(FILE_PAGES));
         store.submit(Io::new(request, pages, reported, 0));
     };
     let (watch, processor) = (Stopwatch::start(), processor_time());
-    for &page in pages {
+    for page in (0..pages.count).map(|slot| pages.page(slot)) {
         submit(vec![page]);
     }
     let mut batch = Vec::with_capacity(64);
@@ -285,14 +295,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     ]);
     let bytes = size_of_val(memory);
     let first = NonNull::from(memory).cast::<u8>();
-    let pages: Vec<PagePointer> = (0..32)
-        // SAFETY: the pages are aligned, live for ever, and one round after the other uses them.
-        .map(|index| unsafe { PagePointer::new(first.add(index * PAGE_BYTES)) })
-        .collect();
-    ring.register_memory(pages[0], bytes);
+    // SAFETY: the pages live for ever.
+    let memory = unsafe { Memory::new(first, bytes) };
+    ring.register_memory(&memory);
 
     for depth in [1, 32] {
-        let pages = &pages[..depth];
+        let pages = &Lent {
+            first,
+            count: depth,
+        };
         let mut outcomes: [Vec<Outcome>; 4] = Default::default();
         for _ in 0..ROUNDS {
             outcomes[0].push(raw(&file, pages, round)?);

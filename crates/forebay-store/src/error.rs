@@ -27,6 +27,10 @@ pub enum Failure {
     /// Another writer has taken the object over: no write and no commit of this one will ever end
     /// well again. What it had not committed is lost, and its users should be informed.
     Fenced,
+    /// The store dropped the request without an answer; what became of the range is not known.
+    Dropped,
+    /// The store, or a wrapper of it, panicked; what became of the range is not known.
+    Panicked,
 }
 
 impl Failure {
@@ -66,7 +70,7 @@ impl Failure {
             Failure::OutOfRange => 27,
             Failure::Unsupported => 95,
             Failure::NoAnswer => 110,
-            Failure::Forgotten | Failure::Fenced => 5,
+            Failure::Forgotten | Failure::Fenced | Failure::Dropped | Failure::Panicked => 5,
         }
     }
 
@@ -74,7 +78,12 @@ impl Failure {
     pub fn is_transient(self) -> bool {
         matches!(
             self,
-            Failure::NoSpace | Failure::Device(_) | Failure::NoAnswer | Failure::Forgotten
+            Failure::NoSpace
+                | Failure::Device(_)
+                | Failure::NoAnswer
+                | Failure::Forgotten
+                | Failure::Dropped
+                | Failure::Panicked
         )
     }
 }
@@ -94,6 +103,7 @@ impl Failure {
             Failure::NoAnswer => "look at the device or the network",
             Failure::Forgotten => "write it again",
             Failure::Fenced => "stop this one; what it had not made durable is not in the store",
+            Failure::Dropped | Failure::Panicked => "report it to the author of the store",
         }
     }
 }
@@ -112,6 +122,8 @@ impl fmt::Display for Failure {
             Failure::NoAnswer => "the store did not answer in time",
             Failure::Forgotten => "the store started anew and may have forgotten it",
             Failure::Fenced => "another writer has taken it over",
+            Failure::Dropped => "the store dropped the request without an answer",
+            Failure::Panicked => "the store panicked",
         })
     }
 }
@@ -132,7 +144,12 @@ impl fmt::Display for StoreError {
         let at = self.request;
         let may_have_lost = !matches!(
             self.failure,
-            Failure::Gone | Failure::NoAnswer | Failure::Forgotten | Failure::Fenced
+            Failure::Gone
+                | Failure::NoAnswer
+                | Failure::Forgotten
+                | Failure::Fenced
+                | Failure::Dropped
+                | Failure::Panicked
         );
         let advice = if at.kind == IoKind::Commit && may_have_lost {
             "what was written since the last good sync may be lost; open it anew and write it again"
@@ -219,6 +236,8 @@ mod tests {
             Failure::Device(5),
             Failure::NoAnswer,
             Failure::Forgotten,
+            Failure::Dropped,
+            Failure::Panicked,
         ];
         let stays = [
             Failure::Gone,

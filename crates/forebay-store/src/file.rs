@@ -3,8 +3,8 @@
 
 use crate::crew::Crew;
 use crate::files::{Files, OpenError, OpenFile, OpenMode, Opened};
-use crate::inbox::MemoryNews;
-use crate::io::{Io, ObjectId, PagePointer};
+use crate::inbox::{MemoryNews, MemoryRange};
+use crate::io::{Io, Memory, ObjectId};
 use crate::positioned::PositionedQueue;
 use crate::transfer::Addressed;
 use crate::uring::Ring;
@@ -301,7 +301,7 @@ impl Store for FileStore {
     }
 
     fn submit(&self, io: Io) {
-        if io.pages().len() > self.settings.max_io_pages as usize {
+        if io.page_count() > self.settings.max_io_pages as usize {
             return io.fail(Failure::OutOfRange);
         }
         let Some(request) = Addressed::look_up(io, &self.files) else {
@@ -313,15 +313,15 @@ impl Store for FileStore {
         }
     }
 
-    fn register_memory(&self, base: PagePointer, length_bytes: usize) {
+    fn register_memory(&self, memory: &Memory) {
         if let Body::Uring(ring) = &self.body {
-            ring.send_memory(MemoryNews::Use(base, length_bytes));
+            ring.send_memory(MemoryNews::Use(MemoryRange::of(memory)));
         }
     }
 
-    fn forget_memory(&self, base: PagePointer, length_bytes: usize) {
+    fn forget_memory(&self, memory: &Memory) {
         if let Body::Uring(ring) = &self.body {
-            ring.send_memory(MemoryNews::Forget(base, length_bytes));
+            ring.send_memory(MemoryNews::Forget(MemoryRange::of(memory)));
         }
     }
 }

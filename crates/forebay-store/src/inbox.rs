@@ -1,7 +1,7 @@
 //! What the ring thread is asked to do, and how it is woken.
 
-use crate::io::PagePointer;
-use crate::transfer::{Addressed, Transfer};
+use crate::io::Memory;
+use crate::transfer::{Addressed, IoVector, Transfer};
 use crate::uring::own::OwnLane;
 use forebay_base::sync::{Mutex, lock};
 use rustix::event::EventfdFlags;
@@ -70,9 +70,34 @@ impl Mail {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MemoryNews {
     /// These bytes will be used often.
-    Use(PagePointer, usize),
+    Use(MemoryRange),
     /// These bytes may be unmapped from now on.
-    Forget(PagePointer, usize),
+    Forget(MemoryRange),
+}
+
+/// A range of memory, and its number in requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryRange {
+    pub(crate) start: usize,
+    pub(crate) length_bytes: usize,
+    pub(crate) number: u64,
+}
+
+impl MemoryRange {
+    pub(crate) fn of(memory: &Memory) -> MemoryRange {
+        MemoryRange {
+            start: memory.base().as_ptr().expose_provenance(),
+            length_bytes: memory.length_bytes(),
+            number: memory.number(),
+        }
+    }
+
+    pub(crate) fn vector(self) -> IoVector {
+        IoVector {
+            base: std::ptr::with_exposed_provenance_mut(self.start),
+            length_bytes: self.length_bytes,
+        }
+    }
 }
 
 /// What was found in the inbox.

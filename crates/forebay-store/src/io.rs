@@ -1,135 +1,58 @@
-//! One request to a store: it owns its pages and must be finished.
+//! One request to a store: it owns its pages, and ends once.
+//!
+//! Safe code cannot use a page that is not its own: nobody can copy an [`Io`], its pages or its
+//! end. A page of a read that succeeds has the bytes that its store copied into it or vouches for
+//! ([`Io::assume_filled`]), and zeros otherwise.
+
+mod ending;
+mod hedge;
+mod page;
+mod request;
+mod split;
+
+#[cfg(test)]
+pub(crate) use page::leaked_pages;
+
+pub use ending::{Ending, Finish, FinishedIo, Intercept};
+pub use hedge::Hedge;
+pub use page::{Memory, PagePointer};
+pub use request::{IoKind, ObjectId, Request};
 
 use crate::error::{Failure, StoreError};
+use ending::Route;
 use forebay_base::{Instant, PAGE_BYTES};
 use std::fmt;
-use std::num::NonZero;
 use std::ptr::NonNull;
 use std::sync::Arc;
-
-/// What a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum IoKind {
-    /// Fill the pages from the range; what the object does not have is zeros, and so is the rest
-    /// of the last page.
-    Read,
-    /// Write the pages to the range. The object grows if the range ends past its end.
-    Write,
-    /// Make every finished write and length of the object durable. The range is ignored.
-    Commit,
-    /// The range is no longer needed and reads as zeros from now on.
-    Discard,
-    /// The object's length becomes `offset_bytes`; the bytes past it are gone.
-    SetLength,
-}
-
-/// The number by which a store knows one of its objects (a file, a device, an export).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectId(pub u64);
-
-/// What is asked of a store, without the pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// What is asked.
-    pub kind: IoKind,
-    /// Of which object.
-    pub object: ObjectId,
-    /// First byte of the range.
-    pub offset_bytes: u64,
-    /// Bytes of the range.
-    pub length_bytes: u64,
-}
-
-impl Request {
-    /// The error that says that this request failed for the reason `failure`.
-    pub fn error(self, failure: Failure) -> StoreError {
-        StoreError {
-            failure,
-            request: self,
-        }
-    }
-}
-
-/// The address of one page of [`PAGE_BYTES`] bytes that belongs to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PagePointer(NonNull<u8>);
-
-// SAFETY: a page pointer is an address; access to the bytes that it points to follows the promise
-// made at `PagePointer::new`, which does not depend on the thread.
-#[allow(unsafe_code)]
-unsafe impl Send for PagePointer {}
-// SAFETY: as above; a shared page pointer gives no access by itself.
-#[allow(unsafe_code)]
-unsafe impl Sync for PagePointer {}
-
-impl PagePointer {
-    /// The page at `address`.
-    ///
-    /// # Safety
-    /// Until the request that carries it is finished, `address` must be valid for reads and
-    /// writes of [`PAGE_BYTES`] bytes and aligned to them; while a read request carries it nobody
-    /// else may access the bytes, and while a write request carries it nobody else in this
-    /// program may write them unless the store's geometry allows it (`stable_pages` is false).
-    #[allow(unsafe_code)]
-    pub unsafe fn new(address: NonNull<u8>) -> PagePointer {
-        debug_assert_eq!(
-            address.as_ptr().align_offset(PAGE_BYTES),
-            0,
-            "a page is aligned"
-        );
-        PagePointer(address)
-    }
-
-    /// The address, for a store that passes it to the system.
-    pub fn address(self) -> NonNull<u8> {
-        self.0
-    }
-}
-
-/// `count` pages that lie one after the other and are never freed, for unit tests.
-#[cfg(test)]
-#[allow(unsafe_code)]
-pub(crate) fn leaked_pages(count: usize) -> Vec<PagePointer> {
-    #[repr(align(4096))]
-    struct Page([u8; PAGE_BYTES]);
-    let pages: Vec<Page> = (0..count).map(|_| Page([0; PAGE_BYTES])).collect();
-    pages
-        .leak()
-        .iter_mut()
-        // SAFETY: the page is aligned, lives for ever, and its only reference ends here.
-        .map(|page| unsafe { PagePointer::new(NonNull::from(&mut page.0).cast()) })
-        .collect()
-}
-
-/// What is called when a request is finished: once for each request, on any thread. It must not
-/// wait.
-pub trait Finish: Send + Sync {
-    /// Takes back what the request owned.
-    fn finished(&self, io: FinishedIo);
-}
-
-/// A finished request and its result.
-#[derive(Debug)]
-pub struct FinishedIo {
-    /// What was asked.
-    pub request: Request,
-    /// The pages that the request owned, in the order of the range.
-    pub pages: Vec<PagePointer>,
-    /// The number that the submitter gave it.
-    pub token: u64,
-    /// Done, or why not.
-    pub result: Result<(), StoreError>,
-    /// What this write wrote is durable, so that it needs no commit ([`Io::durable`]).
-    pub is_durable: bool,
-    /// When it was submitted, if the submitter said so ([`Io::submitted_at`]).
-    pub submitted: Option<Instant>,
-}
 
 /// One request. Page `i` holds the bytes from `offset_bytes + i * PAGE_BYTES`; the last page may
 /// be used in part.
 ///
-/// Finish it with [`Io::finish`], [`Io::succeed`] or [`Io::fail`]. Dropping it unfinished would
-/// leave its pages locked and its waiters asleep for ever, so that stops the program.
+/// Finish it with [`Io::finish`], [`Io::succeed`] or [`Io::fail`]. If it is dropped unfinished, it
+/// fails with [`Failure::Dropped`], or with [`Failure::Panicked`] if a panic drops it.
+///
+/// It ends once:
+///
+/// ```compile_fail,E0382
+/// fn twice(io: forebay_store::Io) {
+///     io.succeed();
+///     io.succeed();
+/// }
+/// ```
+///
+/// Its pages cannot be copied into another one, nor made of an address by safe code:
+///
+/// ```compile_fail,E0599
+/// fn second(page: &forebay_store::PagePointer) -> forebay_store::PagePointer {
+///     page.clone()
+/// }
+/// ```
+///
+/// ```compile_fail,E0133
+/// fn forged(io: &forebay_store::Io) -> forebay_store::PagePointer {
+///     forebay_store::PagePointer::new(io.page_address(0))
+/// }
+/// ```
 pub struct Io {
     parts: Option<Parts>,
 }
@@ -145,21 +68,35 @@ struct Parts {
     request: Request,
     pages: Vec<PagePointer>,
     token: u64,
-    finisher: Arc<dyn Finish>,
-    has_bytes: bool,
-    is_awaited: bool,
-    asked: Asked,
-    grows: bool,
+    route: Route,
+    flags: Flags,
     /// When it was submitted, ns plus one; 0 if the submitter did not say so. A request is moved
     /// around, so it stays small.
     submitted_ns: u64,
+    /// Of a read: the bytes before this one are the store's, or zeros. Those past it are what the
+    /// page had before, and nobody may see them.
+    filled_bytes: u64,
+    /// The number of the [`Memory`] that the pages come from, or 0.
+    memory: u64,
 }
 
-/// The address of pages without bytes: aligned, and used by nobody.
-const NOWHERE: NonNull<u8> = NonNull::without_provenance(match NonZero::new(PAGE_BYTES) {
-    Some(address) => address,
-    None => unreachable!(),
-});
+/// What the pages hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// Nothing: only their number counts.
+    Nothing,
+    Bytes,
+    /// Bytes that a writer may change while the request is under way.
+    ChangingBytes,
+}
+
+#[derive(Clone, Copy)]
+struct Flags {
+    content: Content,
+    is_awaited: bool,
+    asked: Asked,
+    grows: bool,
+}
 
 const UNFINISHED: &str = "an Io has its parts until it is finished";
 
@@ -193,22 +130,56 @@ impl Io {
                 request,
                 pages,
                 token,
-                finisher,
-                has_bytes: true,
-                is_awaited: false,
-                asked: Asked::Done,
-                grows: false,
+                route: Route::to(finisher),
+                flags: Flags {
+                    content: Content::Bytes,
+                    is_awaited: false,
+                    asked: Asked::Done,
+                    grows: false,
+                },
                 submitted_ns: 0,
+                filled_bytes: 0,
+                memory: 0,
             }),
         }
     }
 
-    /// The same request for pages without bytes: only their number counts. Filling such a page does
-    /// nothing, and copying from it gives zeros.
+    /// The request `request` for pages without bytes: only their number counts. Filling such a page
+    /// does nothing, and copying from it gives zeros.
+    ///
+    /// # Panics
+    /// As [`Io::new`].
+    pub fn without_bytes(
+        request: Request,
+        pages: Vec<PagePointer>,
+        finisher: Arc<dyn Finish>,
+        token: u64,
+    ) -> Io {
+        let mut io = Io::new(request, pages, finisher, token);
+        io.parts_mut().flags.content = Content::Nothing;
+        io
+    }
+
+    /// The same write, whose pages may be changed while it is under way, as the geometry of its
+    /// store allows ([`crate::Geometry::stable_pages`]).
     #[must_use]
-    pub fn without_bytes(mut self) -> Io {
-        self.parts.as_mut().expect(UNFINISHED).has_bytes = false;
+    pub fn changing(mut self) -> Io {
+        if self.has_bytes() {
+            self.parts_mut().flags.content = Content::ChangingBytes;
+        }
         self
+    }
+
+    /// The same request, whose pages lie in `memory`.
+    #[must_use]
+    pub fn in_memory(mut self, memory: &Memory) -> Io {
+        self.parts_mut().memory = memory.number();
+        self
+    }
+
+    /// The number of the memory that its pages come from; 0 if the submitter did not say so.
+    pub fn memory(&self) -> u64 {
+        self.parts().memory
     }
 
     /// The same request, for whose end the call that submits it will wait. A store may let the
@@ -240,13 +211,13 @@ impl Io {
     /// ```
     #[must_use]
     pub fn awaited(mut self) -> Io {
-        self.parts.as_mut().expect(UNFINISHED).is_awaited = true;
+        self.parts_mut().flags.is_awaited = true;
         self
     }
 
     /// Whether the call that submits it will wait for its end.
     pub fn is_awaited(&self) -> bool {
-        self.parts().is_awaited
+        self.parts().flags.is_awaited
     }
 
     /// The same request, which is submitted at `now`: its end says so again. No store needs it.
@@ -271,7 +242,7 @@ impl Io {
     /// ```
     #[must_use]
     pub fn submitted_at(mut self, now: Instant) -> Io {
-        self.parts.as_mut().expect(UNFINISHED).submitted_ns = now.as_nanos().saturating_add(1);
+        self.parts_mut().submitted_ns = now.as_nanos().saturating_add(1);
         self
     }
 
@@ -299,20 +270,20 @@ impl Io {
     /// ```
     #[must_use]
     pub fn durable(mut self) -> Io {
-        self.parts.as_mut().expect(UNFINISHED).asked = Asked::Durable;
+        self.parts_mut().flags.asked = Asked::Durable;
         self
     }
 
     /// The same write, which is not to be made durable in the same step.
     #[must_use]
     pub fn without_durability(mut self) -> Io {
-        self.parts.as_mut().expect(UNFINISHED).asked = Asked::Done;
+        self.parts_mut().flags.asked = Asked::Done;
         self
     }
 
     /// Whether the store may make this write durable in the same step.
     pub fn asks_durable(&self) -> bool {
-        self.parts().asked == Asked::Durable
+        self.parts().flags.asked == Asked::Durable
     }
 
     /// The same write, which makes its object longer. It is durable only if the new length is as
@@ -337,13 +308,13 @@ impl Io {
     /// ```
     #[must_use]
     pub fn growing(mut self) -> Io {
-        self.parts.as_mut().expect(UNFINISHED).grows = true;
+        self.parts_mut().flags.grows = true;
         self
     }
 
     /// Whether this write makes its object longer.
     pub fn grows(&self) -> bool {
-        self.parts().grows
+        self.parts().flags.grows
     }
 
     /// The request `request` for as many pages as it needs, none of which has bytes.
@@ -374,14 +345,14 @@ impl Io {
             IoKind::Read | IoKind::Write => request.length_bytes.div_ceil(PAGE_BYTES as u64),
             IoKind::Commit | IoKind::Discard | IoKind::SetLength => 0,
         };
-        let pages = vec![PagePointer(NOWHERE); pages as usize];
-        Io::new(request, pages, finisher, token).without_bytes()
+        let pages = (0..pages).map(|_| PagePointer::nowhere()).collect();
+        Io::without_bytes(request, pages, finisher, token)
     }
 
     /// Whether the pages have bytes. A store that passes addresses to a device should get only
     /// pages with bytes; a store that only simulates time should not touch the bytes.
     pub fn has_bytes(&self) -> bool {
-        self.parts().has_bytes
+        self.parts().flags.content != Content::Nothing
     }
 
     /// What is asked.
@@ -394,25 +365,77 @@ impl Io {
         self.parts().token
     }
 
-    /// The pages, in the order of the range.
-    pub fn pages(&self) -> &[PagePointer] {
-        &self.parts().pages
+    /// How many pages it has.
+    pub fn page_count(&self) -> usize {
+        self.parts().pages.len()
     }
 
-    /// Copies `bytes` into page `page` of a read request from its byte `start` on.
+    /// The address of page `page`, for a store that passes it to the system.
+    ///
+    /// To use the bytes there is unsafe. It is sound until the request is finished; of a read by
+    /// one access at a time, of a write only to read, and if its pages are changing, not by this
+    /// program.
+    pub fn page_address(&self, page: usize) -> NonNull<u8> {
+        self.parts().pages[page].address()
+    }
+
+    /// The store vouches that it has written the first `bytes` bytes of the pages of this read
+    /// through [`Io::page_address`]. What is past them, and was not copied, is zeros when the read
+    /// succeeds.
+    ///
+    /// # Safety
+    /// Those bytes must have been written since the request was submitted, and nobody may be
+    /// writing any byte of its pages now.
+    #[allow(unsafe_code)]
+    pub unsafe fn assume_filled(&mut self, bytes: u64) {
+        let parts = self.parts_mut();
+        let all = (parts.pages.len() * PAGE_BYTES) as u64;
+        parts.filled_bytes = parts.filled_bytes.max(bytes.min(all));
+    }
+
+    /// Copies `bytes` into page `page` of a read request from its byte `start` on. Bytes that are
+    /// never filled are zeros when the read succeeds.
     ///
     /// # Panics
     /// If this is not a read or the bytes leave the page.
-    #[allow(unsafe_code)]
     pub fn fill_page(&mut self, page: usize, start: usize, bytes: &[u8]) {
         assert_eq!(self.request().kind, IoKind::Read, "only a read fills pages");
-        assert!(start + bytes.len() <= PAGE_BYTES, "the bytes fit the page");
+        let fits = start <= PAGE_BYTES && bytes.len() <= PAGE_BYTES - start;
+        assert!(fits && page < self.page_count(), "the bytes fit the page");
         if !self.has_bytes() {
             return;
         }
-        let address = self.pages()[page].address();
+        let from = (page * PAGE_BYTES + start) as u64;
+        let to = from + bytes.len() as u64;
+        if self.parts().filled_bytes < from {
+            self.clear_up_to(from);
+        }
+        self.put(page, start, bytes);
+        let parts = self.parts_mut();
+        parts.filled_bytes = parts.filled_bytes.max(to);
+    }
+
+    /// Makes zeros of what is not filled before byte `end` of the pages.
+    fn clear_up_to(&mut self, end: u64) {
+        static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+        let mut at = self.parts().filled_bytes as usize;
+        while (at as u64) < end {
+            let start = at % PAGE_BYTES;
+            let length = (PAGE_BYTES - start).min(end as usize - at);
+            self.put(at / PAGE_BYTES, start, &ZEROS[..length]);
+            at += length;
+        }
+        self.parts_mut().filled_bytes = at as u64;
+    }
+
+    /// Copies `bytes` to byte `start` of a page of a read with bytes.
+    #[allow(unsafe_code)]
+    fn put(&mut self, page: usize, start: usize, bytes: &[u8]) {
+        assert!(start + bytes.len() <= PAGE_BYTES, "the bytes fit the page");
+        let address = self.page_address(page);
         // SAFETY: a read request has its pages to itself until it is finished (PagePointer::new);
-        // `&mut self` keeps two fills of one request apart; the bound was checked above.
+        // `&mut self` keeps two fills of one request apart; the bound was checked above; only
+        // pages with bytes come here.
         unsafe {
             address
                 .add(start)
@@ -422,8 +445,9 @@ impl Io {
 
     /// Copies from byte `start` of page `page` of a write request into `bytes`.
     ///
-    /// A store that uses this sets `stable_pages` in its geometry, so that nobody writes the page
-    /// meanwhile.
+    /// A store that uses this sets `stable_pages` in its geometry. If it does not, the page may be
+    /// changed meanwhile; then the copy may be partly old and partly new, and the page is written
+    /// again.
     ///
     /// # Panics
     /// If this is not a write or the bytes leave the page.
@@ -434,14 +458,24 @@ impl Io {
             IoKind::Write,
             "only a write has pages to copy from"
         );
-        assert!(start + bytes.len() <= PAGE_BYTES, "the bytes fit the page");
+        let fits = start <= PAGE_BYTES && bytes.len() <= PAGE_BYTES - start;
+        assert!(fits && page < self.page_count(), "the bytes fit the page");
         if !self.has_bytes() {
             bytes.fill(0);
             return;
         }
-        let address = self.pages()[page].address();
-        // SAFETY: nobody writes the pages of a write request of a store with stable pages until
-        // it is finished (PagePointer::new); the bound was checked above.
+        let address = self.page_address(page);
+        if self.parts().flags.content == Content::ChangingBytes {
+            for (at, byte) in bytes.iter_mut().enumerate() {
+                // SAFETY: the page is valid until the request is finished (PagePointer::new), and
+                // the bound was checked above. A writer may change the byte meanwhile; each byte
+                // is read once, by itself, as the kernel would, and any value of it is good.
+                *byte = unsafe { address.add(start + at).read_volatile() };
+            }
+            return;
+        }
+        // SAFETY: nobody writes the pages of such a write request until it is finished
+        // (PagePointer::new); the bound was checked above.
         unsafe {
             address
                 .add(start)
@@ -449,45 +483,73 @@ impl Io {
         }
     }
 
-    /// Replaces the finisher by `finisher` and returns the old one: this is how a wrapper sees the
-    /// end of a request. The wrapper must call the old one.
-    pub fn intercept(&mut self, finisher: Arc<dyn Finish>) -> Arc<dyn Finish> {
-        std::mem::replace(
-            &mut self.parts.as_mut().expect(UNFINISHED).finisher,
-            finisher,
-        )
+    /// Lets `wrapper` see the end of the request before those that were put here earlier, and
+    /// before the submitter.
+    ///
+    /// ```
+    /// use forebay_store::{
+    ///     Ending, Failure, Finish, FinishedIo, Intercept, Io, IoKind, MemoryStore, ObjectId,
+    ///     Request, Store,
+    /// };
+    /// struct Refuse;
+    /// impl Intercept for Refuse {
+    ///     fn ended(&self, mut ending: Ending) {
+    ///         ending.fail(Failure::Forgotten);
+    ///     }
+    /// }
+    /// struct Refused;
+    /// impl Finish for Refused {
+    ///     fn finished(&self, io: FinishedIo) {
+    ///         assert_eq!(io.result, Err(io.request.error(Failure::Forgotten)));
+    ///     }
+    /// }
+    /// # let request = Request {
+    /// #     kind: IoKind::Commit,
+    /// #     object: ObjectId(1),
+    /// #     offset_bytes: 0,
+    /// #     length_bytes: 0,
+    /// # };
+    /// let mut io = Io::new(request, Vec::new(), std::sync::Arc::new(Refused), 0);
+    /// io.intercept(std::sync::Arc::new(Refuse));
+    /// MemoryStore::new().submit(io);
+    /// ```
+    pub fn intercept(&mut self, wrapper: Arc<dyn Intercept>) {
+        self.parts_mut().route.through(wrapper);
     }
 
-    /// Replaces the finisher by what `make` makes of it. The wrapper must call the old one.
-    pub fn intercept_with(&mut self, make: impl FnOnce(Arc<dyn Finish>) -> Arc<dyn Finish>) {
-        let finisher = &mut self.parts.as_mut().expect(UNFINISHED).finisher;
-        *finisher = make(Arc::clone(finisher));
-    }
-
-    /// Ends the request with `result` and calls its finisher.
+    /// Ends the request with `result` and tells its submitter.
     pub fn finish(self, result: Result<(), StoreError>) {
         self.end(result, false);
     }
 
     fn end(mut self, result: Result<(), StoreError>, is_durable: bool) {
-        let parts = self.parts.take().expect(UNFINISHED);
+        drop(self.ending(result, is_durable));
+    }
+
+    fn ending(&mut self, result: Result<(), StoreError>, is_durable: bool) -> Option<Ending> {
+        let parts = self.parts.as_ref()?;
+        let all = (parts.pages.len() * PAGE_BYTES) as u64;
+        let is_short = parts.filled_bytes < all && parts.request.kind == IoKind::Read;
+        if is_short && self.has_bytes() && result.is_ok() {
+            self.clear_up_to(all);
+        }
         let Parts {
             request,
             pages,
             token,
-            finisher,
+            route,
             submitted_ns,
             ..
-        } = parts;
-        let submitted = submitted_ns.checked_sub(1).map(Instant::from_nanos);
-        finisher.finished(FinishedIo {
+        } = self.parts.take()?;
+        let io = FinishedIo {
             request,
             pages,
             token,
             result,
             is_durable,
-            submitted,
-        });
+            submitted: submitted(submitted_ns),
+        };
+        Some(Ending::new(io, route))
     }
 
     /// Ends the request as done.
@@ -514,6 +576,15 @@ impl Io {
     fn parts(&self) -> &Parts {
         self.parts.as_ref().expect(UNFINISHED)
     }
+
+    fn parts_mut(&mut self) -> &mut Parts {
+        self.parts.as_mut().expect(UNFINISHED)
+    }
+}
+
+/// The time that `Parts::submitted_ns` stands for.
+fn submitted(ns_plus_one: u64) -> Option<Instant> {
+    ns_plus_one.checked_sub(1).map(Instant::from_nanos)
 }
 
 impl fmt::Debug for Io {
@@ -528,13 +599,17 @@ impl fmt::Debug for Io {
 
 impl Drop for Io {
     fn drop(&mut self) {
-        if let Some(parts) = &self.parts {
-            forebay_rt::say(format_args!(
-                "a store dropped an unfinished {:?}; its pages would stay locked for ever, so the \
-                 program stops",
-                parts.request
-            ));
-            std::process::abort();
-        }
+        let Some(parts) = &self.parts else { return };
+        let failure = if std::thread::panicking() {
+            Failure::Panicked
+        } else {
+            Failure::Dropped
+        };
+        let error = parts.request.error(failure);
+        drop(self.ending(Err(error), false));
     }
 }
+
+#[cfg(test)]
+#[path = "io_tests.rs"]
+mod tests;

@@ -2,8 +2,9 @@
 //! name to one object of a store.
 //!
 //! A store has a [`Geometry`] and one verb, *submit this [`Io`]*. An `Io` owns its pages until the
-//! store finishes it, in any order and on any thread; it must be finished, and dropping it
-//! unfinished stops the program. That one form fits io_uring, a pool of threads, an object store
+//! store finishes it, in any order and on any thread; one that is dropped unfinished fails. A store
+//! of safe code cannot see or change a page that is not its own, whatever it does with an `Io`
+//! ([`io`] says why). That one form fits io_uring, a pool of threads, an object store
 //! and a simulated disk alike. Wrappers are stores too, and can be stacked.
 //!
 //! The rule of this crate: it knows nothing of caching. It never retries, never reorders what it
@@ -35,7 +36,10 @@ pub use error::{Failure, StoreError};
 pub use file::{FileStore, FileStoreSettings, LentFile, Method, StartError};
 pub use files::{OpenError, OpenMode, Opened};
 pub use holes::{Extent, FileHoles, Holes};
-pub use io::{Finish, FinishedIo, Io, IoKind, ObjectId, PagePointer, Request};
+pub use io::{
+    Ending, Finish, FinishedIo, Hedge, Intercept, Io, IoKind, Memory, ObjectId, PagePointer,
+    Request,
+};
 pub use memory::MemoryStore;
 pub use volume::{Figure, Medium, Opener, Openers, Volume, VolumeError, VolumeMode, VolumeUser};
 pub use wrap::{
@@ -110,18 +114,18 @@ pub trait Store: Send + Sync + 'static {
     /// Takes `io` and finishes it at some time.
     fn submit(&self, io: Io);
 
-    /// Announces that pages of the `length_bytes` bytes at `base` will come in many requests, so
-    /// that a store that can register memory does so. It is a hint; a store may ignore it silently.
+    /// Announces that pages of `memory` will come in many requests, so that a store that can
+    /// register memory does so. It is a hint; a store may ignore it silently.
     ///
-    /// From now on these addresses must mean the same memory until [`Store::forget_memory`] is
-    /// called or the store is dropped: a store may keep using the memory that they stand for.
-    fn register_memory(&self, base: PagePointer, length_bytes: usize) {
-        let _ = (base, length_bytes);
+    /// A store may keep using the memory that the addresses stand for now, for requests with the
+    /// number of `memory` ([`Io::memory`]) and for no others.
+    fn register_memory(&self, memory: &Memory) {
+        let _ = memory;
     }
 
-    /// Takes [`Store::register_memory`] back. Requests submitted later use the memory that is then
-    /// at these addresses.
-    fn forget_memory(&self, base: PagePointer, length_bytes: usize) {
-        let _ = (base, length_bytes);
+    /// Takes [`Store::register_memory`] back: no request with the number of `memory` is submitted
+    /// from now on.
+    fn forget_memory(&self, memory: &Memory) {
+        let _ = memory;
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::error::Failure;
 use crate::holes::Extent;
-use crate::io::{Io, IoKind, ObjectId, PagePointer, Request};
+use crate::io::{Io, IoKind, ObjectId, Request};
 use crate::{Durability, Geometry, Store};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Mutex, lock};
@@ -165,7 +165,7 @@ impl Store for MemoryStore {
 
     fn submit(&self, mut io: Io) {
         let request = io.request();
-        if io.pages().len() > self.geometry.max_io_pages as usize || end_of(request).is_none() {
+        if io.page_count() > self.geometry.max_io_pages as usize || end_of(request).is_none() {
             return io.fail(Failure::OutOfRange);
         }
         {
@@ -185,8 +185,6 @@ impl Store for MemoryStore {
         // The finisher may submit again, so no lock is held here.
         io.succeed();
     }
-
-    fn register_memory(&self, _base: PagePointer, _length_bytes: usize) {}
 }
 
 /// The first byte past the request, if it can be addressed.
@@ -207,20 +205,19 @@ impl Object {
     fn read(&self, io: &mut Io) {
         let request = io.request();
         let first = page_of(request.offset_bytes);
-        for slot in 0..io.pages().len() {
+        for slot in 0..io.page_count() {
             let used = used_bytes(request, slot);
-            match self.pages.get(&(first + slot as u64)) {
-                Some(page) => io.fill_page(slot, 0, &page[..used]),
-                None => io.fill_page(slot, 0, &ZEROS[..used]),
+            // What is not filled is zeros.
+            if let Some(page) = self.pages.get(&(first + slot as u64)) {
+                io.fill_page(slot, 0, &page[..used]);
             }
-            io.fill_page(slot, used, &ZEROS[used..]);
         }
     }
 
     fn write(&mut self, io: &Io) {
         let request = io.request();
         let first = page_of(request.offset_bytes);
-        for slot in 0..io.pages().len() {
+        for slot in 0..io.page_count() {
             let used = used_bytes(request, slot);
             io.copy_page(slot, 0, &mut self.page(first + slot as u64)[..used]);
         }
@@ -255,8 +252,6 @@ impl Object {
         }
     }
 }
-
-static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 /// Bytes of page `slot` that belong to the range.
 fn used_bytes(request: Request, slot: usize) -> usize {

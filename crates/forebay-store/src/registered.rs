@@ -17,8 +17,8 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 enum TableEntry {
     #[default]
     Free,
-    /// Memory from the first address to the second.
-    Used(usize, usize),
+    /// Memory from the first address to the second, and its number in requests.
+    Used(usize, usize, u64),
     /// Memory that no new entry of the ring names. Entries that the kernel has not seen may, so it
     /// is still in the kernel's table.
     Forgotten,
@@ -40,15 +40,17 @@ impl Registered {
         }
     }
 
-    /// The place whose range holds all of `vector`.
-    pub(crate) fn place_of(&self, vector: IoVector) -> Option<u16> {
+    /// The place whose range holds all of `vector`, of a request from the memory `number`.
+    pub(crate) fn place_of(&self, vector: IoVector, number: u64) -> Option<u16> {
         let start = vector.base as usize;
         let end = start + vector.length_bytes;
+        let holds = |place: &TableEntry| match *place {
+            TableEntry::Used(from, to, of) => of == number && from <= start && end <= to,
+            TableEntry::Free | TableEntry::Forgotten => false,
+        };
         self.places[..self.used]
             .iter()
-            .position(
-                |place| matches!(*place, TableEntry::Used(from, to) if from <= start && end <= to),
-            )
+            .position(holds)
             .map(|index| index as u16)
     }
 
@@ -60,9 +62,9 @@ impl Registered {
     }
 
     /// Notes that the kernel has `range` at `place`.
-    pub(crate) fn set(&mut self, place: usize, range: IoVector) {
+    pub(crate) fn set(&mut self, place: usize, range: IoVector, number: u64) {
         let start = range.base as usize;
-        self.places[place] = TableEntry::Used(start, start + range.length_bytes);
+        self.places[place] = TableEntry::Used(start, start + range.length_bytes, number);
         self.used = self.used.max(place + 1);
     }
 
@@ -71,7 +73,7 @@ impl Registered {
         let start = range.base as usize;
         let end = start + range.length_bytes;
         for place in &mut self.places[..self.used] {
-            if matches!(*place, TableEntry::Used(from, to) if from < end && start < to) {
+            if matches!(*place, TableEntry::Used(from, to, _) if from < end && start < to) {
                 *place = TableEntry::Forgotten;
             }
         }
@@ -127,35 +129,36 @@ mod tests {
     #[test]
     fn only_memory_wholly_inside_a_place_is_registered() {
         let mut table = Registered::new();
-        table.set(0, range(4096, 8192));
-        assert_eq!(table.place_of(range(4096, 8192)), Some(0));
-        assert_eq!(table.place_of(range(8192, 4096)), Some(0));
-        assert_eq!(table.place_of(range(0, 8192)), None);
-        assert_eq!(table.place_of(range(8192, 8192)), None);
+        table.set(0, range(4096, 8192), 1);
+        assert_eq!(table.place_of(range(4096, 8192), 1), Some(0));
+        assert_eq!(table.place_of(range(8192, 4096), 1), Some(0));
+        assert_eq!(table.place_of(range(0, 8192), 1), None);
+        assert_eq!(table.place_of(range(8192, 8192), 1), None);
+        assert_eq!(table.place_of(range(4096, 8192), 2), None, "other memory");
     }
 
     #[test]
     fn forgotten_memory_is_not_registered() {
         let mut table = Registered::new();
-        table.set(0, range(4096, 8192));
-        table.set(1, range(1 << 20, 4096));
+        table.set(0, range(4096, 8192), 1);
+        table.set(1, range(1 << 20, 4096), 1);
         table.forget(range(8192, 1 << 30));
-        assert_eq!(table.place_of(range(4096, 4096)), None);
-        assert_eq!(table.place_of(range(1 << 20, 4096)), None);
+        assert_eq!(table.place_of(range(4096, 4096), 1), None);
+        assert_eq!(table.place_of(range(1 << 20, 4096), 1), None);
     }
 
     #[test]
     fn a_place_is_not_free_as_soon_as_its_memory_is_forgotten() {
         let mut table = Registered::new();
-        table.set(0, range(4096, 8192));
-        table.set(1, range(1 << 20, 4096));
+        table.set(0, range(4096, 8192), 1);
+        table.set(1, range(1 << 20, 4096), 1);
         table.forget(range(8192, 4096));
         assert_eq!(table.free_place(), Some(2));
         assert_eq!(table.forgotten_place(), Some(0));
         table.free(0);
         assert_eq!(table.free_place(), Some(0));
         assert_eq!(table.forgotten_place(), None);
-        assert_eq!(table.place_of(range(1 << 20, 4096)), Some(1));
+        assert_eq!(table.place_of(range(1 << 20, 4096), 1), Some(1));
     }
 
     fn lengths(base: usize, length_bytes: usize) -> Vec<usize> {

@@ -283,12 +283,12 @@ fn memory_that_is_forgotten_can_still_be_used() {
     over_all(|fixture| {
         let object = fixture.object();
         let driver = &fixture.driver;
-        let (first, length) = (driver.arena.first(), driver.arena.length_bytes());
+        let memory = driver.arena.memory();
         for round in 0..4 {
-            driver.store.register_memory(first, length);
+            driver.store.register_memory(memory);
             let bytes = pattern(round, 3 * PAGE_BYTES);
             driver.write(object, 0, &bytes).expect("it is written");
-            driver.store.forget_memory(first, length);
+            driver.store.forget_memory(memory);
             assert!(
                 driver.read(object, 0, 3 * PAGE) == bytes,
                 "{}",

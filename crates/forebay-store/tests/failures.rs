@@ -9,7 +9,6 @@ use forebay_store::{
     OpenError, OpenMode, Request, StartError, Store,
 };
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, Weak};
 use support::fixtures::{file_stores, settings};
 use support::{Driver, on_a_tiny_file_system};
@@ -320,38 +319,26 @@ fn a_finisher_may_drop_the_store() {
     }
 }
 
-const CHILD: &str = "FOREBAY_TEST_DROPS_AN_UNFINISHED_REQUEST";
-
 #[test]
-fn dropping_an_unfinished_request_stops_the_program() {
-    struct Nobody;
-    impl Finish for Nobody {
-        fn finished(&self, _io: FinishedIo) {}
-    }
-    if std::env::var_os(CHILD).is_some() {
-        let request = Request {
-            kind: IoKind::Commit,
-            object: ObjectId(3),
-            offset_bytes: 0,
-            length_bytes: 0,
+fn a_request_for_pages_without_bytes_fails_at_a_file() {
+    for (name, store) in file_stores() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let mode = OpenMode::Create {
+            length_bytes: Some(4096),
         };
-        drop(Io::new(request, Vec::new(), Arc::new(Nobody), 0));
-        return;
+        let opened = store.open(&folder.path().join("data"), mode);
+        let request = Request {
+            kind: IoKind::Read,
+            object: opened.expect("it opens").object,
+            offset_bytes: 0,
+            length_bytes: 4096,
+        };
+        let desk = Arc::<support::Desk>::default();
+        store.submit(Io::phantom(request, desk.clone(), 1));
+        let ended = forebay_rt::block_on(desk.take(1));
+        let expected = Err(request.error(Failure::Unsupported));
+        assert_eq!(ended.result, expected, "{name}");
     }
-    let program = std::env::current_exe().expect("the test knows its program");
-    let output = Command::new(program)
-        .args([
-            "--exact",
-            "dropping_an_unfinished_request_stops_the_program",
-            "--nocapture",
-        ])
-        .env(CHILD, "1")
-        .output()
-        .expect("the program starts again");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
-    assert_eq!(signal, Some(6), "it ends by an abort: {said}");
-    assert!(said.contains("dropped an unfinished Request"), "{said}");
 }
 
 /// Whether a byte of the file at `path` is in the kernel's cache. None if the system does not say,

@@ -34,7 +34,7 @@ impl Forgetter {
             length_bytes: (pages * PAGE_BYTES) as u64,
         };
         let pages = self.driver.arena.lend(pages, 0xAA);
-        let io = Io::new(request, pages, finish, token);
+        let io = Io::new(request, pages, finish, token).in_memory(self.driver.arena.memory());
         self.driver.store.submit(io);
     }
 }
@@ -47,7 +47,7 @@ impl Finish for Forgetter {
             self.read(0, Arc::new(self.clone()), FORGET);
         } else {
             let store = &self.driver.store;
-            store.forget_memory(arena.first(), arena.length_bytes());
+            store.forget_memory(arena.memory());
         }
         self.driver.desk.finished(io);
     }
@@ -76,10 +76,7 @@ fn a_read_that_has_begun_when_its_memory_is_forgotten_is_carried_out() {
         let before_kib = pinned_kib();
         // The same memory is registered and forgotten again and again.
         for round in 0..4 {
-            let arena = &driver.arena;
-            driver
-                .store
-                .register_memory(arena.first(), arena.length_bytes());
+            driver.store.register_memory(driver.arena.memory());
             forgetter.read(1, forgetter.clone(), BEGIN);
             for (token, pages) in [(BEGIN, 1), (READ, 1), (FORGET, 0)] {
                 let read = block_on(driver.finish(token));

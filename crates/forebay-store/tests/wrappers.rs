@@ -6,7 +6,7 @@ use forebay_base::{Instant, Span};
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{
     CountStore, DelayStore, Delays, Failure, Fault, FaultAction, FaultStore, FaultWhen, Finish,
-    Geometry, Io, IoKind, MemoryStore, ObjectId, PagePointer, Rate, RateStore, Request, Store,
+    Geometry, Io, IoKind, Memory, MemoryStore, ObjectId, Rate, RateStore, Request, Store,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -380,14 +380,14 @@ impl Store for Registry {
         io.succeed();
     }
 
-    fn register_memory(&self, _base: PagePointer, length_bytes: usize) {
+    fn register_memory(&self, memory: &Memory) {
         self.registered_bytes
-            .fetch_add(length_bytes, Ordering::Relaxed);
+            .fetch_add(memory.length_bytes(), Ordering::Relaxed);
     }
 
-    fn forget_memory(&self, _base: PagePointer, length_bytes: usize) {
+    fn forget_memory(&self, memory: &Memory) {
         self.forgotten_bytes
-            .fetch_add(length_bytes, Ordering::Relaxed);
+            .fetch_add(memory.length_bytes(), Ordering::Relaxed);
     }
 }
 
@@ -402,7 +402,8 @@ fn each_wrapper_passes_on_which_memory_is_used() {
         &|inner| Arc::new(FaultStore::new(rt.clone(), inner)),
         &|inner| Arc::new(RateStore::new(rt.clone(), inner, rate)),
     ];
-    let page = Arena::new(1).lend_with(&[0; 4096])[0];
+    let arena = Arena::new(1);
+    let memory = arena.memory();
     for (number, wrap) in wrap.iter().enumerate() {
         let inner = Arc::new(Registry::default());
         let wrapper = wrap(inner.clone());
@@ -410,9 +411,9 @@ fn each_wrapper_passes_on_which_memory_is_used() {
             let both = [&inner.registered_bytes, &inner.forgotten_bytes];
             both.map(|bytes| bytes.load(Ordering::Relaxed))
         };
-        wrapper.register_memory(page, 4096);
+        wrapper.register_memory(memory);
         assert_eq!(seen(), [4096, 0], "wrapper {number}");
-        wrapper.forget_memory(page, 4096);
+        wrapper.forget_memory(memory);
         assert_eq!(seen(), [4096, 4096], "wrapper {number}");
     }
 }

@@ -34,8 +34,9 @@ use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_law::limits::dirty_limits;
 use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
-use forebay_store::{Io, PagePointer, Request};
+use forebay_store::{Io, IoKind, PagePointer, Request};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 /// How many writers may pause at a time before the queue of waiters grows.
@@ -170,13 +171,37 @@ impl Engine {
         }
     }
 
-    /// A request for pages of this cache.
-    pub(crate) fn page_io(&self, request: Request, pages: Vec<PagePointer>, token: u64) -> Io {
-        let io = Io::new(request, pages, self.shared(), token).submitted_at(self.rt.now());
-        if self.memory.frames.arena().is_phantom() {
-            io.without_bytes()
+    /// A request for pages of this cache to the store of `backing`.
+    pub(crate) fn page_io(
+        &self,
+        backing: &Backing,
+        request: Request,
+        (pages, token): (Vec<PagePointer>, u64),
+    ) -> Io {
+        let arena = self.memory.frames.arena();
+        let io = if arena.is_phantom() {
+            Io::without_bytes(request, pages, self.shared(), token)
         } else {
-            io
+            Io::new(request, pages, self.shared(), token).in_memory(arena.memory())
+        };
+        let io = io.submitted_at(self.rt.now());
+        let may_change = request.kind == IoKind::Write && !backing.geometry.stable_pages;
+        if may_change { io.changing() } else { io }
+    }
+
+    /// Gives `io` to the store of `backing`, whose panics end here: they are the fault of the
+    /// store, and its other requests and other stores have no part in it.
+    pub(crate) fn submit(&self, backing: &Backing, io: Io) {
+        let submit = AssertUnwindSafe(|| backing.store.submit(io));
+        if catch_unwind(submit).is_err() {
+            self.mark(Mark::StorePanicked);
+            if !backing.has_panicked.swap(true, Ordering::Relaxed) {
+                let number = backing.number;
+                forebay_rt::say(format_args!(
+                    "store {number} panicked when a request was submitted; if it still had the \
+                     request, that has failed, and the store gets others as before"
+                ));
+            }
         }
     }
 
@@ -224,9 +249,10 @@ impl Drop for Engine {
         if self.memory.frames.arena().is_phantom() {
             return;
         }
-        let (base, bytes) = self.memory.frames.arena().region();
+        let memory = self.memory.frames.arena().memory();
+        memory.close();
         for backing in self.stores.all() {
-            backing.store.forget_memory(base, bytes);
+            backing.store.forget_memory(memory);
         }
     }
 }

@@ -53,6 +53,10 @@ marks! {
     FillCut => "fill_cut",
     /// A fill left out pages that nobody waits for, because memory was short.
     FillShort => "fill_short",
+    /// The store panicked when a request was submitted.
+    StorePanicked => "store_panicked",
+    /// The store, or a wrapper of it, dropped a request or panicked with it.
+    StoreDropped => "store_dropped",
     /// The store failed a read.
     ReadFailed => "read_failed",
     /// The store failed a read of swap.

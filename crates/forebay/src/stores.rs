@@ -51,8 +51,7 @@ impl Stores {
         }
         let backing = Arc::new(make(known.backings.len()));
         if !arena.is_phantom() && !known.has_forgotten {
-            let (base, bytes) = arena.region();
-            backing.store.register_memory(base, bytes);
+            backing.store.register_memory(arena.memory());
         }
         known.backings.push(backing.clone());
         self.min_percent_sum.store(min_sum, Ordering::Relaxed);
@@ -137,9 +136,9 @@ impl Stores {
         let had_forgotten = std::mem::replace(&mut known.has_forgotten, true);
         if !had_forgotten && !arena.is_phantom() {
             arena.want_huge_pages(false);
-            let (base, bytes) = arena.region();
+            arena.memory().close();
             for backing in &known.backings {
-                backing.store.forget_memory(base, bytes);
+                backing.store.forget_memory(arena.memory());
             }
         }
     }
@@ -150,9 +149,9 @@ impl Stores {
         let had_forgotten = std::mem::replace(&mut known.has_forgotten, false);
         if had_forgotten && !arena.is_phantom() {
             arena.want_huge_pages(true);
-            let (base, bytes) = arena.region();
+            arena.memory_is_whole();
             for backing in &known.backings {
-                backing.store.register_memory(base, bytes);
+                backing.store.register_memory(arena.memory());
             }
         }
     }

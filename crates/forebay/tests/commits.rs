@@ -8,9 +8,8 @@ use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::Rt;
 use forebay_store::{
-    CountStore, DelayStore, Delays, Durability, Failure, Fault, FaultAction, FaultStore, FaultWhen,
-    FileStore, FileStoreSettings, Finish, FinishedIo, Geometry, Io, IoKind, OpenMode, PagePointer,
-    Store,
+    CountStore, DelayStore, Delays, Durability, Ending, Failure, Fault, FaultAction, FaultStore,
+    FaultWhen, FileStore, FileStoreSettings, Geometry, Intercept, Io, IoKind, OpenMode, Store,
 };
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -88,22 +87,18 @@ impl Store for DurableStore {
             self.growing.fetch_add(growing, Ordering::Relaxed);
         }
         if io.asks_durable() {
-            io.intercept_with(|finish| Arc::new(Durably(finish)));
+            io.intercept(Arc::new(Durably));
         }
         self.inner.submit(io);
     }
-
-    fn register_memory(&self, _base: PagePointer, _length_bytes: usize) {}
 }
 
-struct Durably(Arc<dyn Finish>);
+struct Durably;
 
-impl Finish for Durably {
-    fn finished(&self, io: FinishedIo) {
-        self.0.finished(FinishedIo {
-            is_durable: true,
-            ..io
-        });
+impl Intercept for Durably {
+    fn ended(&self, mut ending: Ending) {
+        ending.make_durable();
+        ending.pass();
     }
 }
 

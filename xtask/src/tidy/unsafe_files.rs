@@ -48,6 +48,18 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
     ("crates/forebay-store/src/io.rs", "pages owned by a request"),
     (
+        "crates/forebay-store/src/io/page.rs",
+        "addresses that a submitter vouches for",
+    ),
+    (
+        "crates/forebay-store/src/io/hedge.rs",
+        "pages of attempts to read",
+    ),
+    (
+        "crates/forebay-store/src/transfer.rs",
+        "bytes that the system has filled",
+    ),
+    (
         "crates/forebay-store/src/positioned.rs",
         "pages handed to the system",
     ),

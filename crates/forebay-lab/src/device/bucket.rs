@@ -470,8 +470,8 @@ impl State {
 }
 
 impl Drop for State {
-    /// A bucket that ends with its machine answers the requests that it still has: dropping an
-    /// unfinished request would stop the program.
+    /// A bucket that ends with its machine answers the requests that it still has: one that is
+    /// dropped unfinished would count as a fault of its program.
     fn drop(&mut self) {
         for call in self.take_all() {
             call.end.give_up();

@@ -476,8 +476,8 @@ impl State {
 }
 
 impl Drop for State {
-    /// A server that ends with its machine answers the requests that it still has: dropping an
-    /// unfinished request would stop the program.
+    /// A server that ends with its machine answers the requests that it still has: one that is
+    /// dropped unfinished would count as a fault of its program.
     fn drop(&mut self) {
         for (_, call) in std::mem::take(&mut self.calls) {
             call.end.give_up();

@@ -80,7 +80,7 @@ impl Surface {
             IoKind::SetLength => changes.push(Change::Cut(request.offset_bytes)),
             IoKind::Discard => changes.push(Change::Zero(request.offset_bytes, end)),
             IoKind::Write => {
-                for page in 0..io.pages().len() {
+                for page in 0..io.page_count() {
                     let start = (page * PAGE_BYTES) as u64;
                     let length = (request.length_bytes - start).min(PAGE_BYTES as u64);
                     let mut bytes = vec![0; length as usize];
@@ -181,7 +181,7 @@ impl Layer {
     fn read(&self, io: &mut Io) {
         let request = io.request();
         let first = page_of(request.offset_bytes);
-        for page in 0..io.pages().len() {
+        for page in 0..io.page_count() {
             let mut bytes = [0; PAGE_BYTES];
             let start = page * PAGE_BYTES;
             let asked = (request.length_bytes as usize - start).min(PAGE_BYTES);

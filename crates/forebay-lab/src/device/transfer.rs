@@ -134,8 +134,8 @@ impl Whole {
 }
 
 impl Drop for Whole {
-    /// A device that ends with its machine answers the requests that it still has: dropping an
-    /// unfinished request would stop the program.
+    /// A device that ends with its machine answers the requests that it still has: one that is
+    /// dropped unfinished would count as a fault of its program.
     fn drop(&mut self) {
         std::mem::replace(&mut *lock(&self.end), End::Nobody).give_up();
     }

@@ -20,7 +20,7 @@ pub(super) fn sum_of(io: &Io) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut bytes = [0; PAGE_BYTES];
     let (mut sum, mut factor) = (0_u64, ODD);
-    for page in 0..io.pages().len() {
+    for page in 0..io.page_count() {
         io.copy_page(page, 0, &mut bytes);
         for word in bytes.as_chunks::<8>().0 {
             sum = sum.wrapping_add(u64::from_le_bytes(*word).wrapping_mul(factor));

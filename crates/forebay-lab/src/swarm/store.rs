@@ -447,7 +447,7 @@ impl State {
     }
 
     fn count(&mut self, io: &Io, failure: Option<Failure>) {
-        let pages = io.pages().len() as u64;
+        let pages = io.page_count() as u64;
         let request = io.request();
         match request.kind {
             IoKind::Read => self.tally.pages_read += pages,
@@ -517,7 +517,7 @@ fn read(medium: &Medium, io: &mut Io, shift: usize) {
         .current()
         .len()
         .min((request.offset_bytes + request.length_bytes) as usize);
-    for page in 0..io.pages().len() {
+    for page in 0..io.page_count() {
         let from = request.offset_bytes as usize + (page + shift) * PAGE_BYTES;
         let have = medium
             .current()

@@ -195,7 +195,7 @@ impl Pending {
                 let request = io.request();
                 if request.kind == IoKind::Read {
                     let inside = facts.length_bytes.saturating_sub(request.offset_bytes);
-                    let pages_end = io.pages().len() * PAGE_BYTES;
+                    let pages_end = io.page_count() * PAGE_BYTES;
                     fill_zeros(
                         &mut io,
                         request.length_bytes.min(inside) as usize,
@@ -263,7 +263,7 @@ fn fill(io: &mut Io, mut at: usize, mut bytes: &[u8]) {
 }
 
 fn fill_zeros(io: &mut Io, mut at: usize, end: usize) {
-    let end = end.min(io.pages().len() * PAGE_BYTES);
+    let end = end.min(io.page_count() * PAGE_BYTES);
     while at < end {
         let (page, start) = (at / PAGE_BYTES, at % PAGE_BYTES);
         let count = (end - at).min(PAGE_BYTES - start);

@@ -168,7 +168,7 @@ impl Store for NbdStore {
         if io.request().object != NbdStore::OBJECT {
             return io.fail(Failure::Gone);
         }
-        if io.pages().len() > self.geometry().max_io_pages as usize {
+        if io.page_count() > self.geometry().max_io_pages as usize {
             return io.fail(Failure::OutOfRange);
         }
         let heard = self.mail.heard.load(Ordering::Acquire);

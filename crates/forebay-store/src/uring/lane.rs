@@ -229,12 +229,23 @@ impl Lane {
         // to the request in the slot (PagePointer::new), which is finished only after the answer.
         // The vectors of a slot are not written before the answer, and they never move. The
         // transfer keeps the file open. A lane, and everything in it, is dropped only when no slot
-        // is in use; after a panic an unfinished Io is dropped, which stops the program.
+        // is in use (`Lane::drop`).
         unsafe {
             self.ring
                 .submission()
                 .push(entry)
                 .expect("the ring has an entry for each slot and each watched descriptor");
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        if self.in_flight() > 0 {
+            // Only a panic of the thread gets here. The kernel still uses the pages, so their
+            // requests cannot end, and nobody else can be told.
+            forebay_rt::say("the thread of a ring ended while requests were at the kernel");
+            std::process::abort();
         }
     }
 }
@@ -273,7 +284,7 @@ fn move_entry(
         };
     };
     let length = length_bytes as u32;
-    let place = registered.and_then(|table| table.place_of(vectors[0]));
+    let place = registered.and_then(|table| table.place_of(vectors[0], transfer.memory()));
     match (is_read, place) {
         (true, Some(place)) => opcode::ReadFixed::new(fd, base, length, place)
             .offset(offset)

@@ -8,24 +8,22 @@ use crate::transfer::IoVector;
 impl Lane {
     pub(super) fn apply(&mut self, news: MemoryNews) {
         match news {
-            MemoryNews::Use(base, length_bytes) => {
-                for piece in pieces(base.address().as_ptr(), length_bytes) {
+            MemoryNews::Use(memory) if memory.number == 0 => {}
+            MemoryNews::Use(memory) => {
+                let whole = memory.vector();
+                for piece in pieces(whole.base, whole.length_bytes) {
                     let free = self.registered.as_ref().and_then(Registered::free_place);
                     if let Some(place) = free
                         && self.update(place, piece)
                         && let Some(table) = &mut self.registered
                     {
-                        table.set(place, piece);
+                        table.set(place, piece, memory.number);
                     }
                 }
             }
-            MemoryNews::Forget(base, length_bytes) => {
-                let range = IoVector {
-                    base: base.address().as_ptr(),
-                    length_bytes,
-                };
+            MemoryNews::Forget(memory) => {
                 if let Some(table) = &mut self.registered {
-                    table.forget(range);
+                    table.forget(memory.vector());
                 }
                 self.unpin_forgotten();
             }
@@ -62,8 +60,9 @@ impl Lane {
     #[allow(unsafe_code)]
     fn update(&self, place: usize, range: IoVector) -> bool {
         let ranges = std::slice::from_ref(&range);
-        // SAFETY: `IoVector` has the layout of `struct iovec`. The memory stays mapped while
-        // requests use it: `Store::register_memory` demands that until `forget_memory`.
+        // SAFETY: `IoVector` has the layout of `struct iovec`. The kernel only
+        // pins what is mapped there now. Requests use it while they carry the number of the range,
+        // and as long as that is so it is the same memory (`Memory::new`).
         let updated = unsafe {
             let ranges = std::slice::from_raw_parts(ranges.as_ptr().cast(), 1);
             self.ring

@@ -161,6 +161,10 @@ impl OwnLanes {
 
     /// Puts `request` into the lane of the calling thread. Gives it back if the thread will not
     /// wait for it, or may not have a lane.
+    #[expect(
+        clippy::result_large_err,
+        reason = "a request that is not started is handed on, and a box would cost an allocation"
+    )]
     pub(super) fn submit(self: &Arc<Self>, request: Addressed) -> Result<(), Addressed> {
         let asked = request.request();
         let fits = matches!(asked.kind, IoKind::Read | IoKind::Write | IoKind::Commit)

@@ -1,6 +1,6 @@
 //! Counts the requests that pass.
 
-use crate::io::{Finish, FinishedIo, Io, IoKind, PagePointer};
+use crate::io::{Ending, Intercept, Io, IoKind, Memory};
 use crate::{Geometry, Store};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
@@ -92,46 +92,42 @@ impl Store for CountStore {
             let mut counts = lock(self.ledger.of(request.kind));
             counts.requests += 1;
             counts.bytes += request.length_bytes;
-            counts.pages += io.pages().len() as u64;
+            counts.pages += io.page_count() as u64;
             counts.in_flight += 1;
             counts.most_in_flight = counts.most_in_flight.max(counts.in_flight);
         }
-        io.intercept_with(|reported| {
-            Arc::new(Counting {
-                rt: self.rt.clone(),
-                ledger: Arc::clone(&self.ledger),
-                submitted: self.rt.now(),
-                reported,
-            })
-        });
+        io.intercept(Arc::new(Counting {
+            rt: self.rt.clone(),
+            ledger: Arc::clone(&self.ledger),
+            submitted: self.rt.now(),
+        }));
         self.inner.submit(io);
     }
 
-    fn register_memory(&self, base: PagePointer, length_bytes: usize) {
-        self.inner.register_memory(base, length_bytes);
+    fn register_memory(&self, memory: &Memory) {
+        self.inner.register_memory(memory);
     }
 
-    fn forget_memory(&self, base: PagePointer, length_bytes: usize) {
-        self.inner.forget_memory(base, length_bytes);
+    fn forget_memory(&self, memory: &Memory) {
+        self.inner.forget_memory(memory);
     }
 }
 
-/// Counts the end of one request and calls the finisher that it replaced.
+/// Counts the end of one request.
 struct Counting {
     rt: Rt,
     ledger: Arc<Ledger>,
     submitted: Instant,
-    reported: Arc<dyn Finish>,
 }
 
-impl Finish for Counting {
-    fn finished(&self, io: FinishedIo) {
+impl Intercept for Counting {
+    fn ended(&self, ending: Ending) {
         {
-            let mut counts = lock(self.ledger.of(io.request.kind));
+            let mut counts = lock(self.ledger.of(ending.request().kind));
             counts.in_flight -= 1;
-            counts.failed += u64::from(io.result.is_err());
+            counts.failed += u64::from(ending.result().is_err());
             counts.spent += self.rt.now() - self.submitted;
         }
-        self.reported.finished(io);
+        ending.pass();
     }
 }

@@ -1,7 +1,7 @@
 //! Each request takes longer: by a fixed span for its kind, any number of them at once.
 
 use super::Held;
-use crate::io::{Io, IoKind, PagePointer};
+use crate::io::{Io, IoKind, Memory};
 use crate::{Geometry, Store};
 use forebay_base::Span;
 use forebay_rt::Rt;
@@ -61,12 +61,12 @@ impl Store for DelayStore {
         submit_later(&self.rt, &self.inner, io, span);
     }
 
-    fn register_memory(&self, base: PagePointer, length_bytes: usize) {
-        self.inner.register_memory(base, length_bytes);
+    fn register_memory(&self, memory: &Memory) {
+        self.inner.register_memory(memory);
     }
 
-    fn forget_memory(&self, base: PagePointer, length_bytes: usize) {
-        self.inner.forget_memory(base, length_bytes);
+    fn forget_memory(&self, memory: &Memory) {
+        self.inner.forget_memory(memory);
     }
 }
 

@@ -3,10 +3,10 @@
 use super::Held;
 use super::delay::submit_later;
 use crate::error::Failure;
-use crate::io::{Finish, FinishedIo, Io, IoKind, ObjectId, PagePointer, Request};
+use crate::io::{Io, IoKind, Memory, ObjectId, Request};
 use crate::{Geometry, Store};
 use forebay_base::sync::{Mutex, lock};
-use forebay_base::{PAGE_BYTES, Prng, Span};
+use forebay_base::{Prng, Span};
 use forebay_rt::Rt;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -214,51 +214,24 @@ impl Store for FaultStore {
         }
     }
 
-    fn register_memory(&self, base: PagePointer, length_bytes: usize) {
-        self.inner.register_memory(base, length_bytes);
+    fn register_memory(&self, memory: &Memory) {
+        self.inner.register_memory(memory);
     }
 
-    fn forget_memory(&self, base: PagePointer, length_bytes: usize) {
-        self.inner.forget_memory(base, length_bytes);
+    fn forget_memory(&self, memory: &Memory) {
+        self.inner.forget_memory(memory);
     }
 }
 
 impl FaultStore {
     fn tear(&self, io: Io, pages: usize, failure: Failure) {
-        let request = io.request();
-        let pages = pages.min(io.pages().len().saturating_sub(1));
-        if request.kind != IoKind::Write || pages == 0 {
+        let pages = pages.min(io.page_count().saturating_sub(1));
+        if io.request().kind != IoKind::Write || pages == 0 {
             return io.fail(failure);
         }
-        let written = Request {
-            length_bytes: (pages * PAGE_BYTES) as u64,
-            ..request
-        };
-        let first_pages = io.pages()[..pages].to_vec();
-        let has_bytes = io.has_bytes();
-        let whole = Arc::new(Torn {
-            whole: Mutex::new(Some(Held::new(io))),
-            failure,
-        });
-        let part = Io::new(written, first_pages, whole, 0);
-        self.inner.submit(if has_bytes {
-            part
-        } else {
-            part.without_bytes()
-        });
-    }
-}
-
-/// Waits for the part that is written, then fails the whole.
-struct Torn {
-    whole: Mutex<Option<Held>>,
-    failure: Failure,
-}
-
-impl Finish for Torn {
-    fn finished(&self, _part: FinishedIo) {
-        let whole = lock(&self.whole).take();
-        let whole = whole.expect("a request is finished once");
-        whole.release().fail(self.failure);
+        let (first, rest) = io.split(pages);
+        // The whole fails once the first part is written, for the reason that came first.
+        rest.fail(failure);
+        self.inner.submit(first);
     }
 }

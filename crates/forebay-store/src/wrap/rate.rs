@@ -6,7 +6,7 @@
 //! wait.
 
 use super::Held;
-use crate::io::{Io, IoKind, PagePointer, Request};
+use crate::io::{Io, IoKind, Memory, Request};
 use crate::{Geometry, Store};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
@@ -161,12 +161,12 @@ impl Store for RateStore {
         }
     }
 
-    fn register_memory(&self, base: PagePointer, length_bytes: usize) {
-        self.medium.inner.register_memory(base, length_bytes);
+    fn register_memory(&self, memory: &Memory) {
+        self.medium.inner.register_memory(memory);
     }
 
-    fn forget_memory(&self, base: PagePointer, length_bytes: usize) {
-        self.medium.inner.forget_memory(base, length_bytes);
+    fn forget_memory(&self, memory: &Memory) {
+        self.medium.inner.forget_memory(memory);
     }
 }
 

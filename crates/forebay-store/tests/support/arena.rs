@@ -2,7 +2,7 @@
 
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Mutex, lock};
-use forebay_store::PagePointer;
+use forebay_store::{Memory, PagePointer};
 use std::ptr::NonNull;
 
 #[repr(align(4096))]
@@ -11,8 +11,7 @@ struct Page([u8; PAGE_BYTES]);
 /// Pages that are lent to one request at a time. They are never unmapped, so that a store that
 /// still writes to one after its request was finished is noticed by a comparison, not by a crash.
 pub(crate) struct Arena {
-    first: PagePointer,
-    count: usize,
+    memory: Memory,
     free: Mutex<Vec<PagePointer>>,
 }
 
@@ -28,19 +27,16 @@ impl Arena {
                 PagePointer::new(first.add(index * PAGE_BYTES))
             }
         };
-        Arena {
-            first: page(0),
-            count,
-            free: Mutex::new((0..count).map(page).collect()),
-        }
+        let free = Mutex::new((0..count).map(page).collect());
+        // SAFETY: the pages are never unmapped.
+        #[allow(unsafe_code)]
+        let memory = unsafe { Memory::new(first, count * PAGE_BYTES) };
+        Arena { memory, free }
     }
 
-    pub(crate) fn first(&self) -> PagePointer {
-        self.first
-    }
-
-    pub(crate) fn length_bytes(&self) -> usize {
-        self.count * PAGE_BYTES
+    /// All of it, as it is announced to stores.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Lends `count` pages, filled with `byte`.

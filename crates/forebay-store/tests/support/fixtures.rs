@@ -65,7 +65,7 @@ pub(crate) fn file_stores() -> Vec<(&'static str, Arc<FileStore>)> {
 fn file_fixture(name: &'static str, store: Arc<FileStore>) -> Fixture {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let driver = Driver::new(Arc::clone(&store) as Arc<dyn Store>, ARENA_PAGES);
-    store.register_memory(driver.arena.first(), driver.arena.length_bytes() / 2);
+    store.register_memory(driver.arena.memory());
     let path = folder.path().to_owned();
     let mut count = 0;
     Fixture {

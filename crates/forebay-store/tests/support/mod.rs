@@ -99,6 +99,12 @@ impl Driver {
         };
         let desk = Arc::clone(&self.desk) as Arc<dyn Finish>;
         let io = Io::new(request, pages, desk, token);
+        // Some come from memory that may be registered, and some do not say so.
+        let io = if token.is_multiple_of(2) {
+            io.in_memory(self.arena.memory())
+        } else {
+            io
+        };
         self.store
             .submit(if self.awaits { io.awaited() } else { io });
         token

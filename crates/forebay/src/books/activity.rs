@@ -2,10 +2,11 @@
 //! from this, and it shows when the store stood idle without need.
 
 use crate::engine::Engine;
+use crate::marks::Mark;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use forebay_base::sync::atomic::Ordering;
-use forebay_store::FinishedIo;
+use forebay_store::{Failure, FinishedIo, IoKind, StoreError};
 
 /// A part of a store's activity, until it is dropped.
 #[derive(Debug)]
@@ -27,6 +28,20 @@ impl Engine {
         if let Some(submitted) = io.submitted {
             let took = self.rt.now().since(submitted);
             backing.times.note(io.request.kind, took);
+        }
+        if let Err(error) = io.result {
+            self.note_fault(backing, error);
+        }
+    }
+
+    /// Notes what is the fault of the store's program, and not of its medium.
+    pub(crate) fn note_fault(&self, backing: &Backing, error: StoreError) {
+        if matches!(error.failure, Failure::Dropped | Failure::Panicked) {
+            self.mark(Mark::StoreDropped);
+            // Whatever fails of the pages of a file is noted with them.
+            if !matches!(error.request.kind, IoKind::Read | IoKind::Write) {
+                self.note_refusal(backing.number, error.request.kind, error.failure);
+            }
         }
     }
 

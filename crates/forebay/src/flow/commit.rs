@@ -6,7 +6,7 @@
 //! handle reports it.
 
 use crate::engine::Engine;
-use crate::flow::ticket::{Ticket, answer};
+use crate::flow::ticket::Ticket;
 use crate::marks::Mark;
 use crate::state::activity::Part;
 use crate::state::backing::{Backing, CommitTurn};
@@ -141,7 +141,7 @@ impl Engine {
         let finisher = self.shared();
         let io = Io::new(request, Vec::new(), finisher, token(object.number, 0)).awaited();
         let io = io.submitted_at(self.rt.now());
-        backing.store.submit(io);
+        self.submit(backing, io);
     }
 
     /// The life of a task that carries out commits. It has all it needs before it starts, so that a
@@ -195,7 +195,7 @@ impl Engine {
         let request = object.request(IoKind::Commit, 0);
         let at_work = self.at_work(backing, Part::Request);
         let submitted = self.rt.now();
-        let answered = answer(backing, request, ticket).await;
+        let answered = self.answer(backing, request, ticket).await;
         let now = self.rt.now();
         let took = now.since(submitted);
         backing.times.note(IoKind::Commit, took);

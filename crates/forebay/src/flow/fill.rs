@@ -310,10 +310,8 @@ impl Engine {
         self.reads_in_flight.fetch_add(1, Ordering::Relaxed);
         let is_measured = backing.reads.begins(pages.len() as u64, || self.rt.now());
         let sequence = if is_measured { MEASURED } else { 0 };
-        let io = self.page_io(request, pages, token(object.number, sequence));
-        backing
-            .store
-            .submit(if is_awaited { io.awaited() } else { io });
+        let io = self.page_io(&backing, request, (pages, token(object.number, sequence)));
+        self.submit(&backing, if is_awaited { io.awaited() } else { io });
     }
 }
 

@@ -64,7 +64,7 @@ impl Engine {
             let first = self
                 .memory
                 .frames
-                .owner(self.memory.frames.frame_at(io.pages[0]));
+                .owner(self.memory.frames.frame_at(&io.pages[0]));
             let first = index_of(first);
             object.note_read_failure(first..first + io.pages.len() as u64, error);
             if let Origin::File { backing, .. } = object.origin {
@@ -72,7 +72,7 @@ impl Engine {
             }
         }
         let is_anonymous = object.is_anonymous();
-        for &page in &io.pages {
+        for page in &io.pages {
             let frame = self.memory.frames.frame_at(page);
             if io.result.is_ok() {
                 if is_anonymous {
@@ -182,7 +182,7 @@ impl Engine {
             self.note_durable(backing, Some(since));
         }
         let mut rotated = 0;
-        for &page in &io.pages {
+        for page in &io.pages {
             let frame = self.memory.frames.frame_at(page);
             if unstable {
                 self.memory.frames.set(frame, flag::UNSTABLE);
@@ -213,7 +213,7 @@ impl Engine {
         let piece = if is_split { halved(io.pages.len()) } else { 0 };
         let waits = !(is_split && lock(&object.queueing).retry.takes_split());
         let table = &self.memory.frames;
-        let frames = || io.pages.iter().map(|&page| table.frame_at(page));
+        let frames = || io.pages.iter().map(|page| table.frame_at(page));
         for frame in frames() {
             // The flag before the tag: a flusher that takes a tagged page without the flag believes
             // it clean.

@@ -110,8 +110,8 @@ impl Engine {
             offset_bytes: byte_of(u64::from(slot)),
             length_bytes: PAGE_BYTES as u64,
         };
-        let io = self.page_io(request, pages, token(object.number, 0));
-        swap.backing.store.submit(io);
+        let io = self.page_io(&swap.backing, request, (pages, token(object.number, 0)));
+        self.submit(&swap.backing, io);
         swap.backing.queue_changed();
     }
 
@@ -120,7 +120,7 @@ impl Engine {
         let backing = self.backing_of(object);
         self.note_answer(&backing, &io);
         self.account_written(&backing, &io.pages);
-        for &page in &io.pages {
+        for page in &io.pages {
             let frame = self.memory.frames.frame_at(page);
             if io.result.is_ok() {
                 self.count(

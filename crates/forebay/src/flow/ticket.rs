@@ -27,24 +27,29 @@ impl Finish for Ticket {
     }
 }
 
-/// Submits a request without pages and waits for its end, however long that takes: a ticket that
-/// waits for the answer to one request cannot be used for the next.
-pub(crate) async fn answer(
-    backing: &Backing,
-    request: Request,
-    ticket: &Arc<Ticket>,
-) -> Result<(), StoreError> {
-    let io = Io::new(request, Vec::new(), ticket.clone(), 0);
-    backing.store.submit(io);
-    let result = ticket.0.take().await;
-    if result.is_ok() && matches!(request.kind, IoKind::SetLength | IoKind::Discard) {
-        // There may be room now.
-        backing.pardon();
-    }
-    result
-}
-
 impl Engine {
+    /// Submits a request without pages and waits for its end, however long that takes: a ticket
+    /// that waits for the answer to one request cannot be used for the next.
+    pub(crate) async fn answer(
+        &self,
+        backing: &Backing,
+        request: Request,
+        ticket: &Arc<Ticket>,
+    ) -> Result<(), StoreError> {
+        let io = Io::new(request, Vec::new(), ticket.clone(), 0);
+        self.submit(backing, io);
+        let result = ticket.0.take().await;
+        match result {
+            Ok(()) if matches!(request.kind, IoKind::SetLength | IoKind::Discard) => {
+                // There may be room now.
+                backing.pardon();
+            }
+            Ok(()) => {}
+            Err(error) => self.note_fault(backing, error),
+        }
+        result
+    }
+
     /// Submits a request without pages and waits for its end. None if the store gives no answer
     /// within `longest`.
     pub(crate) async fn ask(
@@ -54,7 +59,7 @@ impl Engine {
         longest: Span,
     ) -> Option<Result<(), StoreError>> {
         let ticket = Ticket::new();
-        let answer = answer(backing, request, &ticket);
+        let answer = self.answer(backing, request, &ticket);
         let answer = self.rt.timeout(longest, answer).await;
         if answer.is_err() {
             self.overdue("a store's answer", longest);

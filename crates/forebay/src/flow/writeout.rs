@@ -452,7 +452,7 @@ impl Engine {
         in_flight.fetch_add(pages.len() as u64, Ordering::AcqRel);
         self.activity_begins(backing, Part::Request);
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
-        let io = self.page_io(request, pages, token(object.number, sequence));
+        let io = self.page_io(backing, request, (pages, token(object.number, sequence)));
         let stored = first + whole_bytes / PAGE_BYTES as u64;
         object.stored_pages.fetch_max(stored, Ordering::Relaxed);
         let io = if is_awaited { io.awaited() } else { io };
@@ -462,7 +462,7 @@ impl Engine {
         } else {
             io.growing()
         };
-        backing.store.submit(io);
+        self.submit(backing, io);
         backing.queue_changed();
     }
 }

@@ -93,9 +93,9 @@ impl Memory {
     /// of the run.
     pub(crate) fn for_each_zone(&self, pages: &[PagePointer], act: impl Fn(&Zone, u64)) {
         let mut left = pages;
-        while let Some(&first) = left.first() {
+        while let Some(first) = left.first() {
             let zone = self.zone_of(self.frames.frame_at(first));
-            let is_outside = |&page: &PagePointer| !zone.contains(self.frames.frame_at(page));
+            let is_outside = |page: &PagePointer| !zone.contains(self.frames.frame_at(page));
             let in_zone = left.iter().position(is_outside).unwrap_or(left.len());
             act(zone, in_zone as u64);
             left = &left[in_zone..];

@@ -9,7 +9,7 @@
 use crate::settings::PageMemory;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::atomic::{AtomicU8, Ordering};
-use forebay_store::PagePointer;
+use forebay_store::{Memory, PagePointer};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MlockFlags, ProtFlags};
 use std::ptr::NonNull;
@@ -37,6 +37,7 @@ pub(crate) struct Arena {
     frames: u32,
     mapped_bytes: usize,
     is_phantom: bool,
+    memory: Memory,
     /// For each place of a huge page, how often it was broken up since huge pages were wanted last.
     broken: Box<[AtomicU8]>,
 }
@@ -86,11 +87,15 @@ impl Arena {
             unsafe { rustix::mm::munmap(aligned.wrapping_add(bytes).cast(), rest)? };
         }
         let base = NonNull::new(aligned).expect("a mapping is never at address zero");
+        // SAFETY: the mapping lives as long as requests, which keep the engine alive; the memory is
+        // closed before a page of it is given up.
+        let memory = unsafe { Memory::new(base, bytes) };
         let arena = Arena {
             base,
             frames,
             mapped_bytes: bytes,
             is_phantom,
+            memory,
             broken: (0..bytes.div_ceil(HUGE_PAGE_BYTES))
                 .map(|_| AtomicU8::new(0))
                 .collect(),
@@ -141,12 +146,13 @@ impl Arena {
     /// frame is exclusively held (a fill) or under writeback (a write).
     pub(crate) fn pointer(&self, frame: u32) -> PagePointer {
         // SAFETY: the page is valid while the arena lives, which the engine keeps until the last
-        // request is finished; the frame word keeps others off as `PagePointer::new` demands.
+        // request is finished; the frame word keeps others off as `PagePointer::new` demands, and
+        // a second request too.
         unsafe { PagePointer::new(self.address(frame)) }
     }
 
     /// The frame whose page a finished request carried.
-    pub(crate) fn frame_at(&self, page: PagePointer) -> u32 {
+    pub(crate) fn frame_at(&self, page: &PagePointer) -> u32 {
         let offset = page.address().addr().get() - self.base.addr().get();
         debug_assert!(
             offset / PAGE_BYTES < self.frames as usize,
@@ -155,9 +161,17 @@ impl Arena {
         (offset / PAGE_BYTES) as u32
     }
 
-    /// First page and length in bytes, for stores that register memory.
-    pub(crate) fn region(&self) -> (PagePointer, usize) {
-        (self.pointer(0), self.frames as usize * PAGE_BYTES)
+    /// All pages, for stores that register memory.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The pages that were given up have come back, and none is given up until
+    /// [`Memory::close`] is called.
+    pub(crate) fn memory_is_whole(&self) {
+        // SAFETY: the mapping lives as long as requests, which keep the engine alive; the caller
+        // closes the memory before a page of it is given up.
+        unsafe { self.memory.open_again() };
     }
 
     /// Asks the system for huge pages, or asks it to make none, because a huge page would fill the

@@ -177,6 +177,8 @@ pub(crate) struct Backing {
     pub(crate) next_commit_beside: Mutex<Instant>,
     /// It has made a write durable by itself that was to be.
     pub(crate) makes_durable: AtomicBool,
+    /// Its program has panicked, and that was said.
+    pub(crate) has_panicked: AtomicBool,
     pub(crate) dirtied: AtomicU64,
     /// Pages whose writes ended.
     pub(crate) written: AtomicU64,
@@ -283,6 +285,7 @@ impl Backing {
             uncommitted: AtomicU64::new(0),
             next_commit_beside: Mutex::new(Instant::ZERO),
             makes_durable: AtomicBool::new(false),
+            has_panicked: AtomicBool::new(false),
             dirtied: AtomicU64::new(0),
             written: AtomicU64::new(0),
             refused: AtomicU64::new(0),

@@ -206,7 +206,7 @@ impl FrameTable {
         self.arena.prefetch(frame, LINES);
     }
 
-    pub(crate) fn frame_at(&self, page: PagePointer) -> u32 {
+    pub(crate) fn frame_at(&self, page: &PagePointer) -> u32 {
         self.arena.frame_at(page)
     }
 

@@ -7,7 +7,7 @@ use forebay_base::sync::{Mutex, lock};
 use forebay_rt::wait::WaitQueue;
 use forebay_rt::{block_on, thread};
 use forebay_store::{
-    Durability, Finish, FinishedIo, Geometry, Io, IoKind, MemoryStore, ObjectId, PagePointer, Store,
+    Durability, Ending, Geometry, Intercept, Io, IoKind, MemoryStore, ObjectId, Store,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl BesideStore {
             io.copy_page(page, 0, bytes);
         }
         write.put(lock(&self.durable).entry(request.object).or_default());
-        io.intercept_with(|finish| Arc::new(Durably(finish)));
+        io.intercept(Arc::new(Durably));
         self.memory.submit(io);
         // Last: a commit that counts it has its bytes in the image.
         lock(&self.durable_writes).push(write);
@@ -160,14 +160,12 @@ impl BesideStore {
 }
 
 /// Says that a write was made durable by itself.
-struct Durably(Arc<dyn Finish>);
+struct Durably;
 
-impl Finish for Durably {
-    fn finished(&self, io: FinishedIo) {
-        self.0.finished(FinishedIo {
-            is_durable: true,
-            ..io
-        });
+impl Intercept for Durably {
+    fn ended(&self, mut ending: Ending) {
+        ending.make_durable();
+        ending.pass();
     }
 }
 
@@ -192,8 +190,6 @@ impl Store for BesideStore {
         lock(&self.queue).waiting.push((io, committed));
         self.changed.wake_all();
     }
-
-    fn register_memory(&self, _base: PagePointer, _length_bytes: usize) {}
 }
 
 impl StoreThread {

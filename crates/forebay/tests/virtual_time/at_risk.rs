@@ -75,7 +75,7 @@ impl Store for Witness {
         let mut at_risk = lock(&self.pages);
         match request.kind {
             IoKind::Write => {
-                for page in first..first + io.pages().len() as u64 {
+                for page in first..first + io.page_count() as u64 {
                     if is_at_once {
                         at_risk.remove(&(object, page));
                     } else if let Some(page) = at_risk.get_mut(&(object, page)) {

@@ -8,8 +8,8 @@ use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_rt::Rt;
 use forebay_store::{
-    CountStore, DelayStore, Delays, Durability, Geometry, Io, IoKind, MemoryStore, PagePointer,
-    Rate, RateStore, Store,
+    CountStore, DelayStore, Delays, Durability, Geometry, Io, IoKind, MemoryStore, Rate, RateStore,
+    Store,
 };
 use std::sync::Arc;
 
@@ -39,8 +39,6 @@ impl Store for Beside {
             _ => self.paced.submit(io),
         }
     }
-
-    fn register_memory(&self, _base: PagePointer, _length_bytes: usize) {}
 }
 
 /// A cache of 16 MiB, whose limit is less than a fifth of a second of the store's work, over an

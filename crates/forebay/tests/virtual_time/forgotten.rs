@@ -8,7 +8,7 @@ use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::Rt;
 use forebay_store::{
-    DelayStore, Delays, Durability, Failure, Finish, FinishedIo, Geometry, Io, IoKind, MemoryStore,
+    DelayStore, Delays, Durability, Ending, Failure, Geometry, Intercept, Io, IoKind, MemoryStore,
     Store,
 };
 use std::sync::Arc;
@@ -23,12 +23,12 @@ struct Restarting {
 }
 
 /// Turns the end of a commit into the report that writes were forgotten.
-struct Forgetting(Arc<dyn Finish>);
+struct Forgetting;
 
-impl Finish for Forgetting {
-    fn finished(&self, mut io: FinishedIo) {
-        io.result = Err(io.request.error(Failure::Forgotten));
-        self.0.finished(io);
+impl Intercept for Forgetting {
+    fn ended(&self, mut ending: Ending) {
+        ending.fail(Failure::Forgotten);
+        ending.pass();
     }
 }
 
@@ -43,7 +43,7 @@ impl Store for Restarting {
             self.restarts_left.store(left - 1, Ordering::Relaxed);
             self.restarts.fetch_add(1, Ordering::Relaxed);
             self.memory.fill(FILE, &[]);
-            io.intercept_with(|finisher| Arc::new(Forgetting(finisher)));
+            io.intercept(Arc::new(Forgetting));
         }
         self.below.submit(io);
     }

@@ -160,7 +160,7 @@ impl Store for Order {
 
     fn submit(&self, io: Io) {
         if io.request().kind == IoKind::Write {
-            let write = (io.request().object, io.pages().len());
+            let write = (io.request().object, io.page_count());
             self.writes.lock().expect("nobody panicked").push(write);
         }
         self.inner.submit(io);

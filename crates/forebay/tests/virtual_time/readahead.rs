@@ -6,7 +6,7 @@ use forebay::{Advice, File, Settings};
 use forebay_base::sync::{Mutex, lock};
 use forebay_store::{
     CountStore, Counts, Failure, Fault, FaultAction, FaultStore, FaultWhen, Geometry, Io, IoKind,
-    PagePointer, Store,
+    Store,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -78,8 +78,6 @@ impl Store for Awaited {
         lock(&self.0).push(io.is_awaited());
         Void.submit(io);
     }
-
-    fn register_memory(&self, _base: PagePointer, _length_bytes: usize) {}
 }
 
 /// A store may let a thread that waits for its own request take the answer itself. Nobody would

@@ -24,7 +24,7 @@ impl Store for Notes {
         let request = io.request();
         if request.kind == IoKind::Write {
             let first = request.offset_bytes / PAGE as u64;
-            let pages = first..first + io.pages().len() as u64;
+            let pages = first..first + io.page_count() as u64;
             lock(&self.writes).push((request.object.0, pages));
         }
         self.memory.submit(io);

@@ -47,7 +47,7 @@ impl Store for StampedStore {
         let request = io.request();
         if request.kind == IoKind::Read && request.object != OTHER {
             let first = request.offset_bytes / PAGE_BYTES as u64;
-            for at in 0..io.pages().len() {
+            for at in 0..io.page_count() {
                 let number = (first + at as u64) * self.files + request.object.0;
                 io.fill_page(at, 0, &number.to_le_bytes());
             }

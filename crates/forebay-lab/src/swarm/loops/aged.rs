@@ -15,7 +15,7 @@ use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Prng, Span};
 use forebay_rt::{Rt, Task};
-use forebay_store::{Durability, Finish, FinishedIo, Geometry, Io, IoKind, ObjectId};
+use forebay_store::{Durability, Ending, Geometry, Intercept, Io, IoKind, ObjectId};
 use forebay_store::{Rate, RateStore, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -131,13 +131,10 @@ impl Store for Front {
             IoKind::Commit => lock(&self.0.pages).written.remove(&object),
             _ => None,
         };
-        io.intercept_with(|reported| {
-            Arc::new(Passing {
-                store: self.0.clone(),
-                covered: Mutex::new(covered.unwrap_or_default()),
-                reported,
-            })
-        });
+        io.intercept(Arc::new(Passing {
+            store: self.0.clone(),
+            covered: Mutex::new(covered.unwrap_or_default()),
+        }));
         self.0.medium.submit(io);
     }
 }
@@ -146,17 +143,17 @@ impl Store for Front {
 struct Passing {
     store: Arc<Noting>,
     covered: Mutex<Vec<u64>>,
-    reported: Arc<dyn Finish>,
 }
 
-impl Finish for Passing {
-    fn finished(&self, io: FinishedIo) {
-        let object = io.request.object.0;
+impl Intercept for Passing {
+    fn ended(&self, ending: Ending) {
+        let request = ending.request();
+        let object = request.object.0;
         let mut pages = lock(&self.store.pages);
         let mut durable = std::mem::take(&mut *lock(&self.covered));
-        if io.request.kind == IoKind::Write {
-            let first = io.request.offset_bytes / PAGE;
-            let written = first..first + io.request.length_bytes.div_ceil(PAGE);
+        if request.kind == IoKind::Write {
+            let first = request.offset_bytes / PAGE;
+            let written = first..first + request.length_bytes.div_ceil(PAGE);
             if self.store.needs_commits {
                 pages.written.entry(object).or_default().extend(written);
             } else {
@@ -167,7 +164,7 @@ impl Finish for Passing {
             pages.since.remove(&(object, page));
         }
         drop(pages);
-        self.reported.finished(io);
+        ending.pass();
     }
 }
 

@@ -1,7 +1,7 @@
 //! A probe: a store that reports when its writes and commits begin and end.
 
 use super::watch::Watch;
-use forebay_store::{Finish, FinishedIo, Geometry, Io, IoKind, Store};
+use forebay_store::{Ending, Geometry, Intercept, Io, IoKind, Store};
 use std::sync::Arc;
 
 /// Stands before the store `number` of a stage.
@@ -19,13 +19,10 @@ impl Store for Probe {
     fn submit(&self, mut io: Io) {
         if matches!(io.request().kind, IoKind::Write | IoKind::Commit) {
             self.watch.begins(self.number, io.request());
-            io.intercept_with(|reported| {
-                Arc::new(Passing {
-                    watch: self.watch.clone(),
-                    number: self.number,
-                    reported,
-                })
-            });
+            io.intercept(Arc::new(Passing {
+                watch: self.watch.clone(),
+                number: self.number,
+            }));
         }
         self.inner.submit(io);
     }
@@ -35,12 +32,12 @@ impl Store for Probe {
 struct Passing {
     watch: Arc<Watch>,
     number: usize,
-    reported: Arc<dyn Finish>,
 }
 
-impl Finish for Passing {
-    fn finished(&self, io: FinishedIo) {
-        self.watch.ends(self.number, io.request, io.result.is_ok());
-        self.reported.finished(io);
+impl Intercept for Passing {
+    fn ended(&self, ending: Ending) {
+        let is_done = ending.result().is_ok();
+        self.watch.ends(self.number, ending.request(), is_done);
+        ending.pass();
     }
 }

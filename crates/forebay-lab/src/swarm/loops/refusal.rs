@@ -25,7 +25,7 @@ impl Refusing {
     fn refuses(&self, io: &Io) -> bool {
         let request = io.request();
         let first = request.offset_bytes / PAGE_BYTES as u64;
-        let end = first + io.pages().len() as u64;
+        let end = first + io.page_count() as u64;
         self.refused.as_ref().is_some_and(|refused| {
             request.kind == IoKind::Write
                 && request.object == refused.object

@@ -18,7 +18,7 @@ use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Prng, Span};
 use forebay_rt::{Rt, Task};
-use forebay_store::{Finish, FinishedIo, Geometry, Io, IoKind, ObjectId, Rate, RateStore, Store};
+use forebay_store::{Ending, Geometry, Intercept, Io, IoKind, ObjectId, Rate, RateStore, Store};
 use std::sync::Arc;
 
 /// One seed in this many has such a world.
@@ -133,7 +133,7 @@ impl Store for Probe {
             let pages = io.request().length_bytes / PAGE;
             self.watched.note(|work| work.begins(pages));
             let watched = self.watched.clone();
-            io.intercept_with(|reported| Arc::new(Passing { watched, reported }));
+            io.intercept(Arc::new(Passing { watched }));
         }
         self.medium.submit(io);
     }
@@ -142,14 +142,13 @@ impl Store for Probe {
 /// A write that has begun.
 struct Passing {
     watched: Arc<Watched>,
-    reported: Arc<dyn Finish>,
 }
 
-impl Finish for Passing {
-    fn finished(&self, io: FinishedIo) {
-        let pages = io.request.length_bytes / PAGE;
+impl Intercept for Passing {
+    fn ended(&self, ending: Ending) {
+        let pages = ending.request().length_bytes / PAGE;
         self.watched.note(|work| work.ends(pages));
-        self.reported.finished(io);
+        ending.pass();
     }
 }
 

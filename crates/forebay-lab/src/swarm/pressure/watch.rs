@@ -13,7 +13,7 @@ use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::throttle::ThrottleReason;
 use forebay_rt::Rt;
-use forebay_store::{Finish, FinishedIo, Geometry, Io, IoKind, Store};
+use forebay_store::{Ending, Geometry, Intercept, Io, IoKind, Store};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -184,27 +184,23 @@ impl Store for Watched {
 
     fn submit(&self, mut io: Io) {
         if io.request().kind == IoKind::Write {
-            io.intercept_with(|finish| {
-                Arc::new(Ending {
-                    watch: self.watch.clone(),
-                    finish,
-                })
-            });
+            io.intercept(Arc::new(Noted {
+                watch: self.watch.clone(),
+            }));
         }
         self.inner.submit(io);
     }
 }
 
-struct Ending {
+struct Noted {
     watch: Arc<Watch>,
-    finish: Arc<dyn Finish>,
 }
 
-impl Finish for Ending {
-    fn finished(&self, io: FinishedIo) {
-        let pages = io.request.length_bytes.div_ceil(PAGE);
+impl Intercept for Noted {
+    fn ended(&self, ending: Ending) {
+        let pages = ending.request().length_bytes.div_ceil(PAGE);
         let now = self.watch.rt.now();
         lock(&self.watch.state).written.ends(now, pages);
-        self.finish.finished(io);
+        ending.pass();
     }
 }

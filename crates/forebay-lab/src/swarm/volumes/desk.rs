@@ -107,7 +107,7 @@ impl Desk {
             let pages = pages_of(&io);
             let chunk = pages.start / self.writer.manifest().chunk_pages();
             let is_closed = !self.uploads.lets_stage(&self.writer, chunk..=chunk);
-            if is_closed || self.writer.staged_pages() + io.pages().len() > STAGED_PAGES {
+            if is_closed || self.writer.staged_pages() + io.page_count() > STAGED_PAGES {
                 self.waiting.push_back(io);
                 continue;
             }
@@ -254,5 +254,5 @@ impl Desk {
 
 fn pages_of(io: &Io) -> Range<u64> {
     let first = io.request().offset_bytes / PAGE_BYTES;
-    first..first + io.pages().len() as u64
+    first..first + io.page_count() as u64
 }

@@ -178,7 +178,7 @@ impl Front {
 
     async fn read(&self, io: &mut Io) -> Result<(), Trouble> {
         let first = io.request().offset_bytes / PAGE_BYTES;
-        let pages = first..first + io.pages().len() as u64;
+        let pages = first..first + io.page_count() as u64;
         let take = || lock(&self.desk).sources(pages.clone());
         let fetched = match self.fetch(take()).await {
             // A commit and `gc` may have moved it.

@@ -8,7 +8,7 @@ use super::super::age::{Age, Place};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_rt::Rt;
-use forebay_store::{Finish, FinishedIo, Geometry, Io, IoKind, ObjectId, Request, Store};
+use forebay_store::{Ending, Geometry, Intercept, Io, IoKind, ObjectId, Request, Store};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -179,13 +179,7 @@ impl Meter {
         };
         drop(state);
         let meter = self.clone();
-        io.intercept_with(|finish| {
-            Arc::new(Passing {
-                meter,
-                versions,
-                finish,
-            })
-        });
+        io.intercept(Arc::new(Passing { meter, versions }));
     }
 
     fn ends(&self, request: Request, is_done: bool, versions: &[(Place, u64)]) {
@@ -253,14 +247,13 @@ struct Passing {
     meter: Arc<Meter>,
     /// The pages that it writes; for a commit, those that were written and not committed before it.
     versions: Vec<(Place, u64)>,
-    finish: Arc<dyn Finish>,
 }
 
-impl Finish for Passing {
-    fn finished(&self, io: FinishedIo) {
-        self.meter
-            .ends(io.request, io.result.is_ok(), &self.versions);
-        self.finish.finished(io);
+impl Intercept for Passing {
+    fn ended(&self, ending: Ending) {
+        let is_done = ending.result().is_ok();
+        self.meter.ends(ending.request(), is_done, &self.versions);
+        ending.pass();
     }
 }
 
