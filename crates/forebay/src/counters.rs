@@ -106,6 +106,8 @@ counters! {
     MemoryTaken => "memory_taken",
     /// Objects that caches beside the pages were asked for.
     SlabsScanned => "slabs_scanned",
+    /// Caches of the program that panicked when reclaim asked them, and are asked no more.
+    ShrinkerPanics => "shrinker_panics",
     /// Pages of closed files that allocating callers dropped with the file.
     Pginodesteal => "pginodesteal",
     /// Pages of closed files that kswapd dropped with the file.

@@ -57,6 +57,8 @@ marks! {
     StorePanicked => "store_panicked",
     /// The store, or a wrapper of it, dropped a request or panicked with it.
     StoreDropped => "store_dropped",
+    /// A cache of the program panicked when reclaim asked it.
+    ShrinkerPanicked => "shrinker_panicked",
     /// The store failed a read.
     ReadFailed => "read_failed",
     /// The store failed a read of swap.

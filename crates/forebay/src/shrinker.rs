@@ -8,7 +8,8 @@ use std::ops::ControlFlow;
 ///
 /// It is called while reclaim runs, by kswapd and by any task that needs a frame, for example
 /// inside a read. So it must not wait, use the page cache, or take a lock that its owner holds
-/// across a call on the page cache.
+/// across a call on the page cache. If it panics, reclaim asks it no more and says so on standard
+/// error ([`Counter::ShrinkerPanics`](crate::Counter::ShrinkerPanics)).
 ///
 /// ```
 /// use forebay::{Cache, Settings, Shrinker};

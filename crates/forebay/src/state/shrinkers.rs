@@ -64,6 +64,11 @@ impl Shrinkers {
         }));
     }
 
+    /// Forgets a cache that must not be asked again.
+    pub(crate) fn remove(&self, gone: &Arc<Registered>) {
+        lock(&self.registered).retain(|known| !Arc::ptr_eq(known, gone));
+    }
+
     /// All registered caches; the caller asks them without holding the lock.
     pub(crate) fn all(&self) -> Vec<Arc<Registered>> {
         lock(&self.registered).clone()

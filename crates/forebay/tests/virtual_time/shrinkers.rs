@@ -343,3 +343,50 @@ fn an_inode_that_is_not_written_is_waited_for_as_long_as_for_an_answer() {
     assert!(overdue > 0);
     assert!(inodes.given_up.load(Ordering::Relaxed) > 0, "later it is");
 }
+
+/// Panics when it is asked, and counts how often.
+struct Broken {
+    asked: AtomicU64,
+    counts: bool,
+}
+
+impl Shrinker for Broken {
+    fn freeable(&self) -> u64 {
+        if self.counts {
+            return 100_000;
+        }
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        panic!("the count is broken, as this test wants it");
+    }
+
+    fn shrink(&self, _offered: u64) -> ControlFlow<()> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        panic!("the cache is broken, as this test wants it");
+    }
+}
+
+#[test]
+fn a_cache_that_panics_is_asked_once_and_reclaim_goes_on() {
+    simulate(1, |rt| async move {
+        let bench = bench(rt, "forebay");
+        let broken = [true, false].map(|counts| {
+            let asked = AtomicU64::new(0);
+            Arc::new(Broken { asked, counts })
+        });
+        broken.iter().for_each(|it| bench.cache.add_shrinker(it));
+        let sound = Objects::new(100_000, 2, true);
+        bench.cache.add_shrinker(&sound);
+        press(&bench).await;
+        press(&bench).await;
+        for broken in &broken {
+            assert_eq!(broken.asked.load(Ordering::Relaxed), 1);
+        }
+        assert_eq!(bench.count(Counter::ShrinkerPanics), 2);
+        assert!(!sound.offers().is_empty());
+        assert!(
+            bench.count(Counter::PgscanKswapd) > 16_000,
+            "kswapd goes on"
+        );
+        bench.assert_consistent();
+    });
+}

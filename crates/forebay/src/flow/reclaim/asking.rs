@@ -2,7 +2,11 @@
 
 use crate::counters::Counter;
 use crate::engine::Engine;
+use crate::marks::Mark;
+use crate::shrinker::Shrinker;
+use crate::state::shrinkers::Owed;
 use forebay_law::shrink::{DEFAULT_SEEKS, Demand};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A cache as the law of demands sees it.
 pub(crate) struct Asked {
@@ -15,24 +19,22 @@ pub(crate) struct Asked {
 }
 
 impl Engine {
-    /// Asks the program's own caches for what `demand` says.
+    /// Asks the program's own caches for what `demand` says. One that panics is asked no more: its
+    /// state may be broken, and the task that asks, kswapd perhaps, has to go on.
     pub(crate) fn ask_shrinkers(&self, demand: impl Fn(&Asked) -> Demand) {
         for registered in self.shrinkers.all() {
             let Some(shrinker) = registered.shrinker() else {
                 continue;
             };
-            let mut demand = demand(&Asked {
-                freeable: shrinker.freeable(),
-                deferred: registered.owed.take(),
-                seeks: shrinker.seeks(),
-            });
-            while let Some(batch) = demand.next_batch() {
-                if shrinker.shrink(batch).is_break() {
-                    break;
-                }
-            }
-            registered.owed.add(demand.owed());
-            self.count(Counter::SlabsScanned, demand.offered());
+            let asked = AssertUnwindSafe(|| ask_one(&*shrinker, &registered.owed, &demand));
+            let Ok(offered) = catch_unwind(asked) else {
+                self.shrinkers.remove(&registered);
+                self.count(Counter::ShrinkerPanics, 1);
+                self.mark(Mark::ShrinkerPanicked);
+                forebay_rt::say("a shrinker panicked; reclaim asks it no more");
+                continue;
+            };
+            self.count(Counter::SlabsScanned, offered);
         }
     }
 
@@ -50,4 +52,20 @@ impl Engine {
         owed.add(demand.owed());
         self.count(Counter::SlabsScanned, demand.offered());
     }
+}
+
+/// Asks `shrinker` for what `demand` says and returns how many objects it was offered.
+fn ask_one(shrinker: &dyn Shrinker, owed: &Owed, demand: impl Fn(&Asked) -> Demand) -> u64 {
+    let mut demand = demand(&Asked {
+        freeable: shrinker.freeable(),
+        deferred: owed.take(),
+        seeks: shrinker.seeks(),
+    });
+    while let Some(batch) = demand.next_batch() {
+        if shrinker.shrink(batch).is_break() {
+            break;
+        }
+    }
+    owed.add(demand.owed());
+    demand.offered()
 }
