@@ -373,7 +373,9 @@ fn a_cache_that_panics_is_asked_once_and_reclaim_goes_on() {
             let asked = AtomicU64::new(0);
             Arc::new(Broken { asked, counts })
         });
-        broken.iter().for_each(|it| bench.cache.add_shrinker(it));
+        for broken in &broken {
+            bench.cache.add_shrinker(broken);
+        }
         let sound = Objects::new(100_000, 2, true);
         bench.cache.add_shrinker(&sound);
         press(&bench).await;
