@@ -129,9 +129,12 @@ impl Folder {
             .files
             .open(path, mode)
             .map_err(|error| open_errno(&error))?;
-        let file = self
-            .cache
-            .open(&self.store, opened.object, opened.length_bytes);
+        let open = |length_bytes| self.cache.open(&self.store, opened.object, length_bytes);
+        let file = match open(opened.length_bytes) {
+            // It has grown below just now.
+            Err(BuildError::WrongLength { stored_bytes, .. }) => open(stored_bytes),
+            other => other,
+        };
         let file = file.map_err(|error| {
             self.files.close(opened.object);
             build_errno(&error)

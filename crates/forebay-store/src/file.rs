@@ -313,6 +313,11 @@ impl Store for FileStore {
         }
     }
 
+    fn length_bytes(&self, object: ObjectId) -> Option<u64> {
+        let file = self.files.get(object)?;
+        file.length_bytes().ok()
+    }
+
     fn register_memory(&self, memory: &Memory) {
         if let Body::Uring(ring) = &self.body {
             ring.send_memory(MemoryNews::Use(MemoryRange::of(memory)));

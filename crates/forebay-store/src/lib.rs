@@ -114,6 +114,13 @@ pub trait Store: Send + Sync + 'static {
     /// Takes `io` and finishes it at some time.
     fn submit(&self, io: Io);
 
+    /// The length of `object` now, if the store knows it: a cache refuses to open the object as
+    /// shorter. It does not wait for the medium.
+    fn length_bytes(&self, object: ObjectId) -> Option<u64> {
+        let _ = object;
+        None
+    }
+
     /// Announces that pages of `memory` will come in many requests, so that a store that can
     /// register memory does so. It is a hint; a store may ignore it silently.
     ///

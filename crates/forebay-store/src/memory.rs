@@ -185,6 +185,10 @@ impl Store for MemoryStore {
         // The finisher may submit again, so no lock is held here.
         io.succeed();
     }
+
+    fn length_bytes(&self, object: ObjectId) -> Option<u64> {
+        Some(MemoryStore::length_bytes(self, object))
+    }
 }
 
 /// The first byte past the request, if it can be addressed.

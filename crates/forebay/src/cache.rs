@@ -102,10 +102,12 @@ impl Cache {
         })
     }
 
-    /// Puts the cache in front of `store`.
+    /// Puts the cache in front of `store`. A store has one cache at a time: until this one is
+    /// closed or dropped, no other one takes it. Two wrappers around one store are two stores to
+    /// this check.
     ///
     /// # Errors
-    /// [`BuildError::Closed`].
+    /// [`BuildError::AlreadyAttached`], `Closed`.
     pub fn attach(&self, store: Arc<dyn Store>) -> Result<AttachedStore, BuildError> {
         self.attach_with(store, BackingSettings::default())
     }
@@ -114,7 +116,7 @@ impl Cache {
     /// dirty limit.
     ///
     /// # Errors
-    /// [`BuildError::BadSetting`], `Closed`.
+    /// [`BuildError::BadSetting`], `AlreadyAttached`, `Closed`.
     pub fn attach_with(
         &self,
         store: Arc<dyn Store>,
@@ -126,7 +128,7 @@ impl Cache {
     /// The same, with what a historic policy asks of the store's file system.
     ///
     /// # Errors
-    /// [`BuildError::BadSetting`], `Closed`.
+    /// [`BuildError::BadSetting`], `AlreadyAttached`, `Closed`.
     pub fn attach_past(
         &self,
         store: Arc<dyn Store>,
@@ -139,10 +141,12 @@ impl Cache {
     }
 
     /// Opens the store's object `object`, which is `length_bytes` long now. All handles on an
-    /// object see the same bytes. The length is used only when the object is not yet known.
+    /// object see the same bytes. The length is used only when the object is not yet known. Then
+    /// it must not be less than what the store says, if it says something
+    /// ([`Store::length_bytes`]).
     ///
     /// # Errors
-    /// [`BuildError::TooLong`], `TooManyObjects`, `Closed`.
+    /// [`BuildError::ForeignStore`], `WrongLength`, `TooLong`, `TooManyObjects`, `Closed`.
     pub fn open(
         &self,
         store: &AttachedStore,
@@ -186,6 +190,7 @@ impl Cache {
         length_bytes: u64,
         is_read_only: bool,
     ) -> Result<File, BuildError> {
+        self.engine.stores.check_own(&store.backing)?;
         let origin = Origin::File {
             backing: store.backing.number,
             object,
@@ -200,14 +205,15 @@ impl Cache {
     /// anonymous pages are written to swap they are nowhere else, and nothing commits them.
     ///
     /// # Errors
-    /// [`BuildError::BadSetting`] if there is swap already, if the room is less than two pages, or
-    /// if the store may forget what it has written.
+    /// [`BuildError::ForeignStore`]; `BadSetting` if there is swap already, if the room is less than
+    /// two pages, or if the store may forget what it has written.
     pub fn set_swap(
         &self,
         store: &AttachedStore,
         object: ObjectId,
         length_bytes: u64,
     ) -> Result<(), BuildError> {
+        self.engine.stores.check_own(&store.backing)?;
         let pages = length_bytes / forebay_base::PAGE_BYTES as u64;
         let durability = store.backing.geometry.durability;
         let bad = |allowed| BuildError::BadSetting {

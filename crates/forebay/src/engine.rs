@@ -29,8 +29,8 @@ use crate::state::shrinkers::Shrinkers;
 use crate::state::times::WaitTimes;
 use crate::state::vectors::IoVectors;
 use crate::stores::Stores;
-use forebay_base::sync::Mutex;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use forebay_base::sync::{Mutex, lock};
 use forebay_law::limits::dirty_limits;
 use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
@@ -168,6 +168,7 @@ impl Engine {
         for backing in self.stores.all() {
             backing.requests.wake();
             backing.wake_committer.wake_all();
+            drop(lock(&backing.attachment).take());
         }
     }
 

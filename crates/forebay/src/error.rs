@@ -81,6 +81,31 @@ pub enum BuildError {
         /// Pages asked for.
         pages: u64,
     },
+    /// The store has a cache in front of it already, this one or another.
+    #[error(
+        "the store is attached already; attach each store once, to one cache at a time, and close \
+         the cache before another one takes the store"
+    )]
+    AlreadyAttached,
+    /// The store was attached to another cache.
+    #[error("store {bdi} was attached to another cache; attach it to this one, or use the other")]
+    ForeignStore {
+        /// Its number in its own cache.
+        bdi: usize,
+    },
+    /// The object was opened as shorter than it is in its store, which would hide the rest.
+    #[error(
+        "object {object} cannot be opened with {length_bytes} bytes: its store has \
+         {stored_bytes} of it; open it with its length and truncate it if it shall be shorter"
+    )]
+    WrongLength {
+        /// The store's number of the object.
+        object: u64,
+        /// The length that was given.
+        length_bytes: u64,
+        /// The length that the store knows.
+        stored_bytes: u64,
+    },
     /// A memory budget was refused.
     #[error("{0}")]
     Memory(#[from] MemoryError),

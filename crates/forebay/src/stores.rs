@@ -111,6 +111,18 @@ impl Stores {
         lock(&self.known).backings[number].clone()
     }
 
+    /// Refuses a store of another cache, whose number means another store here.
+    pub(crate) fn check_own(&self, backing: &Arc<Backing>) -> Result<(), BuildError> {
+        let known = lock(&self.known);
+        let own = known.backings.get(backing.number);
+        if own.is_some_and(|own| Arc::ptr_eq(own, backing)) {
+            return Ok(());
+        }
+        Err(BuildError::ForeignStore {
+            bdi: backing.number,
+        })
+    }
+
     /// Asks the flusher of each store that has dirty pages for `work`.
     pub(crate) fn ask_flushers(&self, work: FlusherWork) {
         for backing in self.all() {

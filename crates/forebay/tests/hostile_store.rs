@@ -351,7 +351,9 @@ fn bytes_of_a_write_that_its_store_gives_up_are_kept_and_written_later() {
             "{conduct:?}"
         );
         bench.conduct(IoKind::Write, Conduct::Good);
-        block_on(bad.sync()).expect("the store is good again");
+        // A try that began before may still fail, and is reported.
+        let is_synced = (0..100).any(|_| block_on(bad.sync()).is_ok());
+        assert!(is_synced, "the store is good again");
         let stored = bench.store.memory.snapshot(BAD);
         assert!(stored[..8 * PAGE] == NEW, "{conduct:?}");
         assert!(stored[8 * PAGE..].iter().all(|&byte| byte == OF_BAD));

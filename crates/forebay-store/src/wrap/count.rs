@@ -1,6 +1,6 @@
 //! Counts the requests that pass.
 
-use crate::io::{Ending, Intercept, Io, IoKind, Memory};
+use crate::io::{Ending, Intercept, Io, IoKind, Memory, ObjectId};
 use crate::{Geometry, Store};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
@@ -102,6 +102,10 @@ impl Store for CountStore {
             submitted: self.rt.now(),
         }));
         self.inner.submit(io);
+    }
+
+    fn length_bytes(&self, object: ObjectId) -> Option<u64> {
+        self.inner.length_bytes(object)
     }
 
     fn register_memory(&self, memory: &Memory) {

@@ -1,7 +1,7 @@
 //! Each request takes longer: by a fixed span for its kind, any number of them at once.
 
 use super::Held;
-use crate::io::{Io, IoKind, Memory};
+use crate::io::{Io, IoKind, Memory, ObjectId};
 use crate::{Geometry, Store};
 use forebay_base::Span;
 use forebay_rt::Rt;
@@ -59,6 +59,10 @@ impl Store for DelayStore {
             return self.inner.submit(io);
         }
         submit_later(&self.rt, &self.inner, io, span);
+    }
+
+    fn length_bytes(&self, object: ObjectId) -> Option<u64> {
+        self.inner.length_bytes(object)
     }
 
     fn register_memory(&self, memory: &Memory) {

@@ -214,6 +214,10 @@ impl Store for FaultStore {
         }
     }
 
+    fn length_bytes(&self, object: ObjectId) -> Option<u64> {
+        self.inner.length_bytes(object)
+    }
+
     fn register_memory(&self, memory: &Memory) {
         self.inner.register_memory(memory);
     }

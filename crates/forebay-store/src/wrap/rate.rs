@@ -6,7 +6,7 @@
 //! wait.
 
 use super::Held;
-use crate::io::{Io, IoKind, Memory, Request};
+use crate::io::{Io, IoKind, Memory, ObjectId, Request};
 use crate::{Geometry, Store};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
@@ -159,6 +159,10 @@ impl Store for RateStore {
         if !served {
             medium.rt.spawn("store medium", serve(Arc::clone(medium)));
         }
+    }
+
+    fn length_bytes(&self, object: ObjectId) -> Option<u64> {
+        self.medium.inner.length_bytes(object)
     }
 
     fn register_memory(&self, memory: &Memory) {

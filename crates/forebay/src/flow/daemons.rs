@@ -5,8 +5,10 @@ use crate::engine::Engine;
 use crate::error::BuildError;
 use crate::policy::PastFileSystem;
 use crate::settings::BackingSettings;
+use crate::state::attachment::Attachment;
 use crate::state::backing::{Backing, WriteQueue};
 use crate::state::vectors::IoVectors;
+use forebay_base::sync::lock;
 use forebay_store::{Geometry, Store};
 use std::sync::Arc;
 
@@ -56,9 +58,11 @@ impl Engine {
         let queue = self.write_queue(&geometry, settings.queue_requests, file_system);
         let arena = self.memory.frames.arena();
         let guaranteed = settings.min_ratio_percent;
+        let attachment = Attachment::of(&store).ok_or(BuildError::AlreadyAttached)?;
         let backing = self.stores.add(guaranteed, arena, |number| {
             Backing::new(number, store, settings, queue, self.now_ms())
         })?;
+        *lock(&backing.attachment) = Some(attachment);
         self.begin_drain(&backing);
         let (engine, of) = (self.clone(), backing.clone());
         self.rt

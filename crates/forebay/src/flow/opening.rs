@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::error::BuildError;
 use crate::state::index::LONGEST_BYTES;
 use crate::state::object::{ObjectState, Origin};
+use forebay_store::ObjectId;
 use std::sync::Arc;
 
 impl Engine {
@@ -23,6 +24,11 @@ impl Engine {
                 limit_bytes,
             });
         }
+        if let Origin::File { backing, object } = origin
+            && let Some(known) = self.check_length((backing, object), length_bytes)?
+        {
+            return Ok(known);
+        }
         let limit = self.settings.objects_limit;
         let forget = |object: &ObjectState| self.forget_object(object);
         let opened = self.objects.open(origin, length_bytes, forget);
@@ -30,5 +36,27 @@ impl Engine {
             self.start_filling();
         }
         opened.ok_or(BuildError::TooManyObjects { limit })
+    }
+
+    /// Refuses an object that its store knows to be longer. If it is known here, it may have been
+    /// cut, and is given back as opened.
+    fn check_length(
+        &self,
+        place: (usize, ObjectId),
+        length_bytes: u64,
+    ) -> Result<Option<Arc<ObjectState>>, BuildError> {
+        let (backing, object) = place;
+        let stored = self.stores.get(backing).store.length_bytes(object);
+        let Some(stored_bytes) = stored.filter(|&stored| length_bytes < stored) else {
+            return Ok(None);
+        };
+        match self.objects.reopen(place) {
+            Some(known) => Ok(Some(known)),
+            None => Err(BuildError::WrongLength {
+                object: object.0,
+                length_bytes,
+                stored_bytes,
+            }),
+        }
     }
 }

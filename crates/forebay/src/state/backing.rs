@@ -9,6 +9,7 @@
 use crate::policy::{CongestionSignal, InodeCache, ReclaimWrites};
 use crate::settings::BackingSettings;
 use crate::state::activity::Activity;
+use crate::state::attachment::Attachment;
 use crate::state::commit_line::Committed;
 use crate::state::congestion::Congestion;
 use crate::state::flusher_lists::FlusherLists;
@@ -179,6 +180,8 @@ pub(crate) struct Backing {
     pub(crate) makes_durable: AtomicBool,
     /// Its program has panicked, and that was said.
     pub(crate) has_panicked: AtomicBool,
+    /// No other cache may be in front of the store until this one is closed.
+    pub(crate) attachment: Mutex<Option<Attachment>>,
     pub(crate) dirtied: AtomicU64,
     /// Pages whose writes ended.
     pub(crate) written: AtomicU64,
@@ -286,6 +289,7 @@ impl Backing {
             next_commit_beside: Mutex::new(Instant::ZERO),
             makes_durable: AtomicBool::new(false),
             has_panicked: AtomicBool::new(false),
+            attachment: Mutex::new(None),
             dirtied: AtomicU64::new(0),
             written: AtomicU64::new(0),
             refused: AtomicU64::new(0),

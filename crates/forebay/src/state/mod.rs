@@ -22,6 +22,7 @@
 
 pub(crate) mod activity;
 pub(crate) mod arena;
+pub(crate) mod attachment;
 pub(crate) mod backing;
 pub(crate) mod batch;
 pub(crate) mod commit_line;

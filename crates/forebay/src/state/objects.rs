@@ -103,6 +103,11 @@ impl ObjectTable {
         self.bytes() + more_bytes > self.room_bytes.load(Ordering::Relaxed)
     }
 
+    /// Opens one more handle on the object at `place`, if it is known.
+    pub(crate) fn reopen(&self, place: (usize, ObjectId)) -> Option<Arc<ObjectState>> {
+        lock(&self.table).reopen(place)
+    }
+
     /// Opens one more handle on the object of `origin`, which is made if it is not known. When the
     /// table is full, closed files that `forget` can drop make room; None if it can drop none. When
     /// objects take more memory than they may, a few closed files are asked, and no open is

@@ -385,10 +385,9 @@ fn a_cache_that_panics_is_asked_once_and_reclaim_goes_on() {
         }
         assert_eq!(bench.count(Counter::ShrinkerPanics), 2);
         assert!(!sound.offers().is_empty());
-        assert!(
-            bench.count(Counter::PgscanKswapd) > 16_000,
-            "kswapd goes on"
-        );
+        let scanned = [Counter::PgscanKswapd, Counter::PgscanDirect].map(|it| bench.count(it));
+        let scanned: u64 = scanned.iter().sum();
+        assert!(scanned > 30_000, "reclaim goes on: {scanned}");
         bench.assert_consistent();
     });
 }
