@@ -12,8 +12,21 @@ fn forebay(words: &[&str]) -> Output {
 }
 
 fn demo_in(folder: &Path) -> Output {
-    let folder = folder.to_str().expect("a path in UTF-8");
-    forebay(&["demo", "--plain", "--seconds", "1", "--dir", folder])
+    // Tests run side by side, and each demo looks whether its page can be written.
+    let pages = tempfile::tempdir().expect("a folder");
+    let page = pages.path().join("demo.html");
+    let [folder, page] = [folder, &*page].map(|path| path.to_str().expect("a path in UTF-8"));
+    let words = [
+        "demo",
+        "--plain",
+        "--seconds",
+        "1",
+        "--html",
+        page,
+        "--dir",
+        folder,
+    ];
+    forebay(&words)
 }
 
 fn assert_failed_in_one_line(output: &Output) -> String {
