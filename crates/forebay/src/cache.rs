@@ -205,8 +205,8 @@ impl Cache {
     /// anonymous pages are written to swap they are nowhere else, and nothing commits them.
     ///
     /// # Errors
-    /// [`BuildError::ForeignStore`]; `BadSetting` if there is swap already, if the room is less than
-    /// two pages, or if the store may forget what it has written.
+    /// [`BuildError::ForeignStore`]; `BadSetting` if there is swap already, if the room is less
+    /// than two pages, or if the store may forget what it has written.
     pub fn set_swap(
         &self,
         store: &AttachedStore,

@@ -79,7 +79,7 @@ fn what_was_written_comes_back_through_another_cache() {
             file.write_at(bytes, 0).await.expect("it writes");
             file.sync().await.expect("it is durable");
         });
-        drop(file);
+        drop((file, cache));
         assert_eq!(bench.surface.bytes(ObjectId(1)), bytes);
         let (other, attached) = bench.cache();
         let length = bytes.len() as u64;

@@ -331,7 +331,7 @@ fn reclaim_that_waits_for_a_full_queue_gives_up_and_reports_it() {
             ..Settings::of_mib(8)
         };
         let (bench, _) = Bench::faulty_over(rt.clone(), settings, MemoryStore::new());
-        let faults = Arc::new(FaultStore::new(rt, Arc::new(MemoryStore::new())));
+        let faults = Arc::new(FaultStore::new(rt, bench.memory.clone()));
         let narrow = BackingSettings {
             queue_requests: 2,
             ..BackingSettings::default()
