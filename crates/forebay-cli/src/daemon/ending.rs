@@ -36,7 +36,8 @@ impl Ending {
     /// Listens for SIGTERM, SIGINT, SIGHUP, and SIGXCPU, the soft limit of RLIMIT_CPU. The first of
     /// them starts an end in order. A second SIGINT ends the program with status 1 and reports what
     /// of `cache` was not written. If SIGHUP was ignored when the program started, as with nohup,
-    /// it stays ignored. `before_exit` is called before the program is ended. SIGUSR1 asks for a status and ends nothing.
+    /// it stays ignored. `before_exit` is called before the program is ended. SIGUSR1 asks for a
+    /// status and ends nothing.
     pub(crate) fn listen(
         cache: &Cache,
         is_written: Arc<Mutex<bool>>,
