@@ -101,12 +101,12 @@ pub(crate) fn run() -> Result<bool, TaskError> {
 
 fn metadata(root: &Path, target: &str) -> Result<Metadata, TaskError> {
     let command = "cargo metadata --all-features --format-version 1 --filter-platform";
-    let text = output_of(root, command, target)?;
+    let text = cargo_output(root, &format!("{command} {target}"))?;
     let mut metadata: Metadata =
         serde_json::from_str(&text).map_err(|error| TaskError::Metadata(error.to_string()))?;
     // The resolved graph has crates that a feature only names; the tree has those that are built.
     let command = "cargo tree --workspace --all-features --prefix none --format {p} --target";
-    let tree = output_of(root, command, target)?;
+    let tree = cargo_output(root, &format!("{command} {target}"))?;
     let built: BTreeSet<(&str, &str)> = tree.lines().filter_map(name_and_version).collect();
     metadata
         .packages
@@ -121,11 +121,11 @@ fn name_and_version(line: &str) -> Option<(&str, &str)> {
     Some((name, version.strip_prefix('v')?))
 }
 
-fn output_of(root: &Path, command: &str, target: &str) -> Result<String, TaskError> {
+/// What `command`, one of cargo's, prints at `root`.
+pub(crate) fn cargo_output(root: &Path, command: &str) -> Result<String, TaskError> {
     let mut words = command.split(' ');
     let output = Command::new(words.next().unwrap_or_default())
         .args(words)
-        .arg(target)
         .current_dir(root)
         .output()
         .map_err(|cause| TaskError::Start {

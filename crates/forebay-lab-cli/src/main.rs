@@ -1,5 +1,7 @@
 //! The `forebay-lab` command. Exit status 0 is done, 1 is failed work, 2 is a bad call.
 
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 mod args;
 mod bench;
 mod error;

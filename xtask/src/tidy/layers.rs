@@ -1,10 +1,10 @@
 //! Arrows between crates lead downward only, and only where this table allows them.
 
 use super::Finding;
+use crate::deny::cargo_output;
 use crate::error::TaskError;
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
 
 /// One of our crates, and those of our crates that it may use, also in its tests and examples.
 struct Layer {
@@ -167,22 +167,7 @@ struct Dependency {
 
 /// The manifests of the workspace at `root`, as cargo reads them.
 pub(super) fn manifests(root: &Path) -> Result<Vec<Manifest>, TaskError> {
-    let command = "cargo metadata --no-deps --format-version 1";
-    let output = Command::new("cargo")
-        .args(command.split(' ').skip(1))
-        .current_dir(root)
-        .output()
-        .map_err(|cause| TaskError::Start {
-            command: command.to_owned(),
-            cause,
-        })?;
-    if !output.status.success() {
-        return Err(TaskError::Failed {
-            command: command.to_owned(),
-            message: String::from_utf8_lossy(&output.stderr).into_owned(),
-        });
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = cargo_output(root, "cargo metadata --no-deps --format-version 1")?;
     parse(&text).map_err(TaskError::Metadata)
 }
 
