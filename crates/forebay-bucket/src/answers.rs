@@ -35,6 +35,14 @@ pub(crate) fn is_past_the_end(call: &Call, error: &Error) -> bool {
     matches!(call, Call::Get { range: Some(_), .. }) && has_one(&chain(error), &signs)
 }
 
+/// Whether the server does not take the keys.
+pub(crate) fn is_refusal(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. }
+    ) || has_one(&chain(error), &EXPIRED)
+}
+
 pub(crate) fn invalid(error: &(dyn std::error::Error + 'static)) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, chain(error))
 }

@@ -8,17 +8,24 @@ use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::say;
 use forebay_rt::thread::{Stopwatch, pause_current};
+use forebay_store::Failure;
 use forebay_volume::{Append, Appended, Call, Progress, Reply};
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 const FIRST_WAIT: Span = Span::from_millis(50);
 const LONGEST_WAIT: Span = Span::from_secs(5);
 /// A bucket that does not answer while a volume is opened: longest wait.
 const OPENING_TIMEOUT: Span = Span::from_secs(30);
+/// Bad objects that are remembered.
+const BAD_LIMIT: usize = 1_000;
 /// Somebody may want the thread to end.
 const LOOK: Span = Span::from_millis(100);
-/// Trouble that is over sooner is not reported.
+/// Trouble that is over sooner is not reported. Whoever opens a volume waits for it, and hears
+/// sooner why.
 const SAID_AFTER: Span = Span::from_secs(2);
+const SAID_AFTER_OPENING: Span = Span::from_millis(500);
 
 /// Asks one bucket.
 pub(crate) struct Asker {
@@ -27,11 +34,13 @@ pub(crate) struct Asker {
     name: String,
     answer_timeout: Span,
     is_stopped: AtomicBool,
-    /// Whoever opens the volume hears of its troubles by the error; later they are said.
-    speaks: AtomicBool,
+    /// The volume is open, and requests wait for its troubles to end.
+    is_open: AtomicBool,
     traffic: Traffic,
     /// The trouble that was reported last and has not ended since.
     said: Mutex<Option<String>>,
+    /// Objects that were missing or damaged for as long as anything is waited for.
+    bad: Mutex<BTreeSet<String>>,
 }
 
 /// The tries of one request.
@@ -57,9 +66,10 @@ impl Asker {
             name,
             answer_timeout,
             is_stopped: AtomicBool::new(false),
-            speaks: AtomicBool::new(false),
+            is_open: AtomicBool::new(false),
             traffic: Traffic::default(),
             said: Mutex::new(None),
+            bad: Mutex::default(),
         }
     }
 
@@ -72,9 +82,13 @@ impl Asker {
         self.traffic.put_into(statistics);
     }
 
-    /// Troubles are said from now on.
-    pub(crate) fn speak(&self) {
-        self.speaks.store(true, Ordering::Release);
+    /// The volume is open from now on.
+    pub(crate) fn note_open(&self) {
+        self.is_open.store(true, Ordering::Release);
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
     }
 
     /// No try is repeated any more.
@@ -88,7 +102,7 @@ impl Asker {
     /// # Errors
     /// [`Trouble`] that lasts, or has lasted for too long.
     pub(crate) fn ask(&self, call: &Call, tries: &mut Tries) -> Result<Reply, Trouble> {
-        let answered = self.bucket.ask(call);
+        let answered = self.ask_bucket(call);
         self.traffic.count(call, answered.as_ref().ok());
         match answered {
             Ok(reply) => {
@@ -102,20 +116,65 @@ impl Asker {
             }
             Err(trouble) => {
                 let took = tries.since.elapsed();
-                let is_over = trouble.is_lasting
+                let is_over = self.is_final(call, &trouble)
                     || took >= self.longest()
                     || self.is_stopped.load(Ordering::Acquire);
-                if is_over || took >= SAID_AFTER {
+                if took >= self.said_after() || (is_over && self.is_open()) {
                     self.say(&trouble);
                 }
                 if is_over {
                     return Err(trouble);
                 }
-                self.pause(tries.wait);
-                tries.wait = tries.wait.saturating_mul(2).min(LONGEST_WAIT);
+                self.wait_for_next(tries);
                 Ok(Reply::Unknown)
             }
         }
+    }
+
+    /// Whether it is of no use to wait. A volume that is open outlives keys that are renewed too
+    /// late, a clock that is wrong, a bucket that is away: its clients wait, while a person sees
+    /// to it. Whoever opens a volume is that person.
+    fn is_final(&self, call: &Call, trouble: &Trouble) -> bool {
+        let is_mended = matches!(trouble.failure, Failure::Gone | Failure::Device(13));
+        let waits = self.is_open() && is_mended && !matches!(call, Call::Remove { .. });
+        trouble.is_lasting && !waits
+    }
+
+    pub(crate) fn wait_for_next(&self, tries: &mut Tries) {
+        self.pause(tries.wait);
+        tries.wait = tries.wait.saturating_mul(2).min(LONGEST_WAIT);
+    }
+
+    /// Whether the next answer about `key` decides, if it is a bad one.
+    pub(crate) fn is_last_of_bad(&self, key: &str, tries: &Tries) -> bool {
+        let is_first = tries.wait == FIRST_WAIT;
+        !is_first
+            && (tries.since.elapsed() >= self.longest()
+                || self.is_stopped.load(Ordering::Acquire)
+                || lock(&self.bad).contains(key))
+    }
+
+    pub(crate) fn note_good(&self, key: &str) {
+        lock(&self.bad).remove(key);
+    }
+
+    pub(crate) fn note_bad(&self, key: &str) {
+        let mut bad = lock(&self.bad);
+        // A volume with more of them is past saving; those that are forgotten are waited for again.
+        if bad.len() < BAD_LIMIT {
+            bad.insert(key.to_owned());
+        }
+    }
+
+    /// Asks once. A panic of the bucket ends this request and none of our threads.
+    fn ask_bucket(&self, call: &Call) -> Result<Reply, Trouble> {
+        catch_unwind(AssertUnwindSafe(|| self.bucket.ask(call))).unwrap_or_else(|panic| {
+            let text = (panic.downcast_ref::<&str>().copied())
+                .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+                .unwrap_or("without a word");
+            let text = format!("the bucket's client panicked ({text}); report it as a fault");
+            Err(Trouble::lasting(text, Failure::Panicked))
+        })
     }
 
     /// The bytes of an object, or of a range of it; none if it is not there.
@@ -148,10 +207,17 @@ impl Asker {
     }
 
     fn longest(&self) -> Span {
-        if self.speaks.load(Ordering::Acquire) {
+        if self.is_open() {
             return self.answer_timeout;
         }
         self.answer_timeout.min(OPENING_TIMEOUT)
+    }
+
+    fn said_after(&self) -> Span {
+        if self.is_open() {
+            return SAID_AFTER;
+        }
+        SAID_AFTER_OPENING
     }
 
     fn pause(&self, span: Span) {
@@ -166,14 +232,16 @@ impl Asker {
     }
 
     fn say(&self, trouble: &Trouble) {
-        if !self.speaks.load(Ordering::Acquire) {
-            return;
-        }
         let mut said = lock(&self.said);
         if said.as_ref() != Some(&trouble.text) {
             *said = Some(trouble.text.clone());
             drop(said);
-            say(format_args!("{}: {trouble}; requests wait", self.name));
+            let waiting = if self.is_open() {
+                "requests wait".to_owned()
+            } else {
+                format!("asked again for up to {}", self.longest())
+            };
+            say(format_args!("{}: {trouble}; {waiting}", self.name));
         }
     }
 

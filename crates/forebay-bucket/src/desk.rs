@@ -184,6 +184,10 @@ impl Desk {
     pub(crate) fn submit(&mut self, io: Io, ended: &mut Ended) {
         let request = io.request();
         if request.kind == IoKind::Read {
+            // What lies there by now is another writer's, and older bytes look like newer ones.
+            if self.is_fenced() {
+                return ended.push(io, Err(Failure::Fenced));
+            }
             return self.begin_read(io, false, ended);
         }
         if let Some(result) = self.refusal(request) {

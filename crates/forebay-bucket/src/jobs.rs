@@ -96,7 +96,7 @@ impl Asker {
     pub(crate) fn read(&self, job: Box<ReadJob>) -> ReadEnd {
         let mut job = job;
         for piece in &job.pieces {
-            match self.fetch(piece) {
+            match self.fetch(piece, job.is_repeated) {
                 Ok(Some(bytes)) => {
                     for (index, page) in bytes.chunks(PAGE).enumerate() {
                         job.io.fill_page(piece.first + index, 0, page);
@@ -112,21 +112,51 @@ impl Asker {
         ReadEnd::Done(job.io)
     }
 
-    /// The bytes of `piece`, checked as far as can be; none if its object is not there.
-    fn fetch(&self, piece: &Piece) -> Result<Option<Vec<u8>>, Failure> {
+    /// The bytes of `piece`, checked as far as can be; none if its object is not there. If it
+    /// `must_be`, it is asked for again before that.
+    fn fetch(&self, piece: &Piece, must_be: bool) -> Result<Option<Vec<u8>>, Failure> {
         let call = Call::Get {
             key: piece.key.clone(),
             range: Some(piece.bytes.clone()),
         };
-        let Some(bytes) = self.get(&call).map_err(|trouble| trouble.failure)? else {
-            return Ok(None);
+        let length_bytes = piece.bytes.end - piece.bytes.start;
+        let is_right = |bytes: &[u8]| {
+            bytes.len() as u64 == length_bytes && piece.crc.is_none_or(|crc| crc == crc32c(bytes))
         };
-        let is_whole = bytes.len() as u64 == piece.bytes.end - piece.bytes.start;
-        if !is_whole || piece.crc.is_some_and(|crc| crc != crc32c(&bytes)) {
-            self.say_damaged(&piece.key);
-            return Err(Failure::Device(5));
+        self.get_right(&piece.key, &call, must_be, is_right)
+    }
+
+    /// An answer that cannot be right, or that says that an object of the volume is not there, may
+    /// be one of a server or a line in trouble: it is asked for again for as long as any other
+    /// answer is waited for, and once more if the object was bad before.
+    fn get_right(
+        &self,
+        key: &str,
+        call: &Call,
+        must_be: bool,
+        is_right: impl Fn(&[u8]) -> bool,
+    ) -> Result<Option<Vec<u8>>, Failure> {
+        let mut tries = Tries::begin();
+        loop {
+            let is_last = self.is_last_of_bad(key, &tries);
+            let found = self.get(call).map_err(|trouble| trouble.failure)?;
+            match found {
+                Some(bytes) if is_right(&bytes) => {
+                    self.note_good(key);
+                    return Ok(Some(bytes));
+                }
+                None if !must_be => return Ok(None),
+                found if is_last => {
+                    self.note_bad(key);
+                    if found.is_none() {
+                        return Ok(None);
+                    }
+                    self.say_damaged(key);
+                    return Err(Failure::Device(5));
+                }
+                _ => self.wait_for_next(&mut tries),
+            }
         }
-        Ok(Some(bytes))
     }
 
     /// Makes the object of a chunk. Returns its checksum.
@@ -140,21 +170,18 @@ impl Asker {
                 key: key.clone(),
                 range: None,
             };
-            let found = self.get(&call).map_err(|trouble| trouble.failure)?;
-            let Some(found) = found else {
+            let length = job.bytes.len();
+            let is_right = |bytes: &[u8]| bytes.len() == length && crc32c(bytes) == object.crc;
+            let Some(found) = self.get_right(&key, &call, true, is_right)? else {
                 return Err(Unmade::Missing(key));
             };
-            if found.len() != job.bytes.len() || crc32c(&found) != object.crc {
-                self.say_damaged(&key);
-                return Err(Failure::Device(5).into());
-            }
             for &page in pages {
                 let at = page * PAGE..(page + 1) * PAGE;
                 job.bytes[at.clone()].copy_from_slice(&found[at]);
             }
         }
         for (page, piece) in &job.inline {
-            let Some(found) = self.fetch(piece)? else {
+            let Some(found) = self.fetch(piece, true)? else {
                 return Err(Unmade::Missing(piece.key.clone()));
             };
             job.bytes[page * PAGE..(page + 1) * PAGE].copy_from_slice(&found);

@@ -11,6 +11,7 @@
 // If nobody reads the output, they would end a serving thread with a panic.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
+mod addresses;
 mod answers;
 mod asker;
 mod bucket;

@@ -86,7 +86,9 @@ pub fn bucket_at(address: &OsStr, creates: bool) -> io::Result<Arc<dyn Bucket>> 
                 "it names no volume; write {scheme}://BUCKET/PREFIX"
             ));
         }
-        return Ok(Arc::new(reach(bucket, prefix, &[])?));
+        let bucket = reach(bucket, prefix, &[])?;
+        bucket.check_keys()?;
+        return Ok(Arc::new(bucket));
     }
     let Some(path) = address.as_bytes().strip_prefix(FOLDER) else {
         return invalid("its address begins with s3://, az://, gs:// or folder://");

@@ -4,23 +4,34 @@
 //! whoever asks blocks until the answer is there. So nothing of that runtime reaches the rest of
 //! the program.
 
-use crate::answers::{invalid, is_bucket_missing, is_conflict, is_past_the_end, trouble_of};
+use crate::answers::{
+    invalid, is_bucket_missing, is_conflict, is_past_the_end, is_refusal, trouble_of,
+};
 use crate::bucket::{Bucket, Trouble};
-use crate::services;
+use crate::services::{self, Keys, Service};
 use bytes::Bytes;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::block_on;
 use forebay_rt::thread::{Joiner, spawn};
-use forebay_rt::wait::Slot;
 use forebay_volume::{Call, Reply};
 use futures_util::TryStreamExt;
 use object_store::path::Path;
-use object_store::{Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use object_store::{
+    Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
+};
 use std::fmt;
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+
+/// Keys that a service of the machine or of the cloud hands out: longest wait for them.
+const KEYS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Sets up the client of a service for one bucket.
+type Serve = fn(&str, &[(&str, &str)]) -> io::Result<Service>;
 
 /// The bytes of an object that is made. Whoever sends them shares them with whoever may try again.
 struct Shared(Arc<Vec<u8>>);
@@ -33,8 +44,12 @@ impl AsRef<[u8]> for Shared {
 
 /// A folder of a bucket at a server.
 pub struct RemoteBucket {
-    store: Arc<dyn ObjectStore>,
-    prefix: Path,
+    store: Mutex<Arc<dyn ObjectStore>>,
+    keys: Keys,
+    /// Sets the client up again, with the keys as they are then.
+    make: Box<dyn Fn() -> io::Result<Service> + Send + Sync>,
+    /// As it was given: `object_store` escapes what it makes a path of, each time.
+    prefix: String,
     handle: Handle,
     /// Ends the thread when it is dropped.
     ending: Mutex<Option<oneshot::Sender<()>>>,
@@ -44,7 +59,7 @@ pub struct RemoteBucket {
 impl fmt::Debug for RemoteBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RemoteBucket")
-            .field("store", &self.store)
+            .field("store", &*lock(&self.store))
             .field("prefix", &self.prefix)
             .finish_non_exhaustive()
     }
@@ -65,7 +80,7 @@ impl RemoteBucket {
     /// # Errors
     /// What of the environment makes no sense, or what the system says.
     pub fn s3(bucket: &str, prefix: &str, options: &[(&str, &str)]) -> io::Result<RemoteBucket> {
-        RemoteBucket::new(services::s3(bucket, options)?, prefix)
+        RemoteBucket::new(services::s3, bucket, prefix, options)
     }
 
     /// The folder `prefix` of `container` at Azure. The environment names the account and its keys,
@@ -87,7 +102,7 @@ impl RemoteBucket {
         prefix: &str,
         options: &[(&str, &str)],
     ) -> io::Result<RemoteBucket> {
-        RemoteBucket::new(services::azure(container, options)?, prefix)
+        RemoteBucket::new(services::azure, container, prefix, options)
     }
 
     /// The folder `prefix` of `bucket` at Google. The environment names the keys, as for other
@@ -109,11 +124,28 @@ impl RemoteBucket {
         prefix: &str,
         options: &[(&str, &str)],
     ) -> io::Result<RemoteBucket> {
-        RemoteBucket::new(services::google(bucket, options)?, prefix)
+        RemoteBucket::new(services::google, bucket, prefix, options)
     }
 
-    fn new(store: Arc<dyn ObjectStore>, prefix: &str) -> io::Result<RemoteBucket> {
-        let prefix = Path::parse(prefix).map_err(|error| invalid(&error))?;
+    fn new(
+        serve: Serve,
+        bucket: &str,
+        prefix: &str,
+        options: &[(&str, &str)],
+    ) -> io::Result<RemoteBucket> {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        let (bucket, options) = (
+            bucket.to_owned(),
+            options.iter().map(owned).collect::<Vec<_>>(),
+        );
+        let make = move || {
+            let options = options.iter();
+            let options = options.map(|(key, value)| (key.as_str(), value.as_str()));
+            serve(&bucket, &options.collect::<Vec<_>>())
+        };
+        let service = make()?;
+        // What is no path is refused.
+        let _ = Path::parse(prefix).map_err(|error| invalid(&error))?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (ending, asked) = oneshot::channel();
@@ -122,26 +154,48 @@ impl RemoteBucket {
             let _ = runtime.block_on(asked);
         })?;
         Ok(RemoteBucket {
-            store,
-            prefix,
+            store: Mutex::new(service.store),
+            keys: service.keys,
+            make: Box::new(make),
+            prefix: prefix.to_owned(),
             handle,
             ending: Mutex::new(Some(ending)),
             joiner: Some(joiner),
         })
     }
 
+    /// The server refuses the keys: perhaps there are others by now, in the files that the
+    /// environment names.
+    fn renew(&self) {
+        // If they are of no use, the next try says so again.
+        if let Ok(service) = (self.make)() {
+            *lock(&self.store) = service.store;
+        }
+    }
+
     fn path_of(&self, key: &str) -> Path {
         Path::from(format!("{}/{key}", self.prefix))
     }
 
-    /// Runs `future` on the thread and waits for it.
+    /// Runs `future` on the thread and waits for it. If it panics, so does this.
     fn wait<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
-        let slot = Arc::new(Slot::new());
-        let answer = slot.clone();
-        let task = self.handle.spawn(async move { answer.set(future.await) });
-        // It runs on by itself.
-        drop(task);
-        block_on(slot.take())
+        let ended = block_on(self.handle.spawn(future));
+        ended.unwrap_or_else(|unfinished| resume_unwind(unfinished.into_panic()))
+    }
+
+    /// Finds out whether there are keys, so that a machine that has none says so at once and not
+    /// after all the tries of a first request.
+    pub(crate) fn check_keys(&self) -> io::Result<()> {
+        let asked = (self.keys.ask)();
+        // A timer can be made on the thread of the runtime alone.
+        let asked = async { tokio::time::timeout(KEYS_TIMEOUT, asked).await };
+        let cause = match self.wait(asked) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => invalid(&error).to_string(),
+            Err(_) => format!("no answer in {} s", KEYS_TIMEOUT.as_secs()),
+        };
+        let text = format!("there are no keys: set {} ({cause})", self.keys.variables);
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
     }
 }
 
@@ -156,7 +210,7 @@ impl Drop for RemoteBucket {
 
 impl Bucket for RemoteBucket {
     fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
-        let store = self.store.clone();
+        let store = lock(&self.store).clone();
         let answered = match call {
             Call::Make { key, bytes } => {
                 let path = self.path_of(key);
@@ -182,6 +236,9 @@ impl Bucket for RemoteBucket {
                     .map(|()| Reply::Done)
             }
         };
+        if answered.as_ref().is_err_and(is_refusal) {
+            self.renew();
+        }
         match answered {
             // It may have been made or not, and must not be asked for again at once.
             Err(error) if is_conflict(&error) => Err(trouble_of(&error)),
@@ -201,16 +258,23 @@ impl Bucket for RemoteBucket {
 
 impl RemoteBucket {
     fn list(&self, prefix: &str) -> Result<Reply, Error> {
-        let (store, above) = (self.store.clone(), format!("{}/", self.prefix));
+        let store = lock(&self.store).clone();
+        // The listing has the names under which `path_of` makes objects.
+        let above = format!("{}/", Path::from(self.prefix.as_str()));
         let path = self.path_of(prefix.trim_end_matches('/'));
         let listed = async move {
-            let key_of = |path: &Path| path.as_ref().strip_prefix(&above).map(str::to_owned);
-            store
-                .list(Some(&path))
-                .try_filter_map(|meta| {
-                    let key = key_of(&meta.location).map(|key| (key, meta.size));
-                    std::future::ready(Ok(key))
-                })
+            let key_of = |meta: ObjectMeta| match meta.location.as_ref().strip_prefix(&above) {
+                Some(key) => Ok((key.to_owned(), meta.size)),
+                // To leave it out would be to say that it is not there.
+                None => Err(Error::Generic {
+                    store: "bucket",
+                    source: format!("{} was listed, and is not below {above}", meta.location)
+                        .into(),
+                }),
+            };
+            let listed = store.list(Some(&path));
+            listed
+                .and_then(|meta| std::future::ready(key_of(meta)))
                 .try_collect()
                 .await
         };

@@ -1,12 +1,47 @@
 //! The clients of `object_store`: one for each service, set up from the environment.
 
+use crate::addresses::{check_address, is_yes};
 use crate::answers::invalid;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
-use object_store::{ObjectStore, RetryConfig};
+use object_store::{ClientConfigKey, CredentialProvider, ObjectStore, RetryConfig};
 use std::io;
+use std::pin::Pin;
+use std::str::FromStr;
 use std::sync::Arc;
+
+/// A service, and the keys with which it is asked.
+pub(crate) struct Service {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) keys: Keys,
+}
+
+/// Where the keys of a service come from.
+pub(crate) struct Keys {
+    /// What a person sets who has none.
+    pub(crate) variables: &'static str,
+    pub(crate) ask: Box<dyn Fn() -> Pin<Box<Asking>> + Send + Sync>,
+}
+
+type Asking = dyn Future<Output = object_store::Result<()>> + Send;
+
+impl Keys {
+    fn of<T: Send + Sync + 'static>(
+        provider: &Arc<dyn CredentialProvider<Credential = T>>,
+        variables: &'static str,
+    ) -> Keys {
+        let provider = provider.clone();
+        let ask = move || {
+            let provider = provider.clone();
+            Box::pin(async move { provider.get_credential().await.map(drop) }) as Pin<Box<Asking>>
+        };
+        Keys {
+            variables,
+            ask: Box::new(ask),
+        }
+    }
+}
 
 /// Tries are counted and repeated by whoever asks, who knows what may be done twice.
 fn once() -> RetryConfig {
@@ -18,17 +53,58 @@ fn once() -> RetryConfig {
     }
 }
 
-pub(crate) fn s3(bucket: &str, options: &[(&str, &str)]) -> io::Result<Arc<dyn ObjectStore>> {
-    let mut builder = AmazonS3Builder::from_env();
-    for (key, value) in options {
-        let key: AmazonS3ConfigKey = key.parse().map_err(|error| invalid(&error))?;
-        builder = builder.with_config(key, *value);
-    }
-    let built = builder.with_bucket_name(bucket).with_retry(once()).build();
-    Ok(Arc::new(built.map_err(|error| invalid(&error))?))
+/// The key by the name that `object_store` has for it.
+fn key_of<K: FromStr<Err = object_store::Error>>(name: &str) -> io::Result<K> {
+    name.parse().map_err(|error| invalid(&error))
 }
 
-pub(crate) fn azure(container: &str, options: &[(&str, &str)]) -> io::Result<Arc<dyn ObjectStore>> {
+/// Refuses those of the addresses under `keys` that no client can use. `plain` allows addresses
+/// without TLS, and people call it `plain_variable`.
+fn check_addresses<K: FromStr + PartialEq>(
+    value_of: impl Fn(&K) -> Option<String>,
+    keys: &[K],
+    plain: &K,
+    plain_variable: &str,
+) -> io::Result<()> {
+    let allows_plain = value_of(plain).is_some_and(|text| is_yes(&text));
+    for key in keys {
+        let Some(address) = value_of(key) else {
+            continue;
+        };
+        let found_by = |name: &str| {
+            let is_key = name
+                .to_ascii_lowercase()
+                .parse()
+                .is_ok_and(|found: K| found == *key);
+            is_key || OTHER_TOOLS.contains(&name)
+        };
+        check_address(&address, found_by, plain_variable, allows_plain)?;
+    }
+    Ok(())
+}
+
+/// Variables with addresses that other tools read and `object_store` does not.
+const OTHER_TOOLS: [&str; 2] = ["AZURE_STORAGE_CONNECTION_STRING", "STORAGE_EMULATOR_HOST"];
+
+pub(crate) fn s3(bucket: &str, options: &[(&str, &str)]) -> io::Result<Service> {
+    let mut builder = AmazonS3Builder::from_env();
+    for (key, value) in options {
+        builder = builder.with_config(key_of(key)?, *value);
+    }
+    let addresses = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
+    let plain = AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp);
+    let value_of = |key: &_| builder.get_config_value(key);
+    check_addresses(value_of, &addresses, &plain, "AWS_ALLOW_HTTP")?;
+    let built = builder.with_bucket_name(bucket).with_retry(once()).build();
+    let store = built.map_err(|error| invalid(&error))?;
+    let variables = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
+    Ok(Service {
+        keys: Keys::of(store.credentials(), variables),
+        store: Arc::new(store),
+    })
+}
+
+pub(crate) fn azure(container: &str, options: &[(&str, &str)]) -> io::Result<Service> {
     let variable = |name: &str| std::env::var(name).ok();
     azure_of(
         MicrosoftAzureBuilder::from_env(),
@@ -44,37 +120,61 @@ fn azure_of(
     variable: impl Fn(&str) -> Option<String>,
     container: &str,
     options: &[(&str, &str)],
-) -> io::Result<Arc<dyn ObjectStore>> {
+) -> io::Result<Service> {
     for (key, value) in azure_settings(variable)? {
         builder = builder.with_config(key, value);
     }
     for (key, value) in options {
-        let key: AzureConfigKey = key.parse().map_err(|error| invalid(&error))?;
-        builder = builder.with_config(key, *value);
+        builder = builder.with_config(key_of(key)?, *value);
     }
-    let value_of = |key| builder.get_config_value(&key);
-    let is_emulator = value_of(AzureConfigKey::UseEmulator).as_deref() == Some("true");
-    if value_of(AzureConfigKey::AccountName).is_none() && !is_emulator {
+    let value_of = |key: &AzureConfigKey| builder.get_config_value(key);
+    let is_emulator = value_of(&AzureConfigKey::UseEmulator).is_some_and(|text| is_yes(&text));
+    if value_of(&AzureConfigKey::AccountName).is_none() && !is_emulator {
         return refused("no account is named; set AZURE_STORAGE_ACCOUNT");
     }
+    let plain = AzureConfigKey::Client(ClientConfigKey::AllowHttp);
+    check_addresses(
+        value_of,
+        &[AzureConfigKey::Endpoint],
+        &plain,
+        "AZURE_ALLOW_HTTP",
+    )?;
     let built = builder
         .with_container_name(container)
         .with_retry(once())
         .build();
-    Ok(Arc::new(built.map_err(|error| invalid(&error))?))
+    let store = built.map_err(|error| invalid(&error))?;
+    Ok(Service {
+        keys: Keys::of(
+            store.credentials(),
+            "AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN",
+        ),
+        store: Arc::new(store),
+    })
 }
 
-pub(crate) fn google(bucket: &str, options: &[(&str, &str)]) -> io::Result<Arc<dyn ObjectStore>> {
+pub(crate) fn google(bucket: &str, options: &[(&str, &str)]) -> io::Result<Service> {
     let mut builder = GoogleCloudStorageBuilder::from_env();
     for (key, value) in google_settings(|name| std::env::var(name).ok()) {
         builder = builder.with_config(key, value);
     }
     for (key, value) in options {
-        let key: GoogleConfigKey = key.parse().map_err(|error| invalid(&error))?;
-        builder = builder.with_config(key, *value);
+        builder = builder.with_config(key_of(key)?, *value);
     }
+    let plain = GoogleConfigKey::Client(ClientConfigKey::AllowHttp);
+    let value_of = |key: &_| builder.get_config_value(key);
+    check_addresses(
+        value_of,
+        &[GoogleConfigKey::BaseUrl],
+        &plain,
+        "GOOGLE_ALLOW_HTTP",
+    )?;
     let built = builder.with_bucket_name(bucket).with_retry(once()).build();
-    Ok(Arc::new(built.map_err(|error| invalid(&error))?))
+    let store = built.map_err(|error| invalid(&error))?;
+    Ok(Service {
+        keys: Keys::of(store.credentials(), "GOOGLE_APPLICATION_CREDENTIALS"),
+        store: Arc::new(store),
+    })
 }
 
 /// What other tools of Azure read from the environment and `object_store` does not.
@@ -125,7 +225,7 @@ fn connection(text: &str) -> io::Result<Vec<(AzureConfigKey, String)>> {
     });
     if let Some(endpoint) = endpoint {
         if endpoint.starts_with("http://") {
-            let key = AzureConfigKey::Client(object_store::ClientConfigKey::AllowHttp);
+            let key = AzureConfigKey::Client(ClientConfigKey::AllowHttp);
             settings.push((key, "true".to_owned()));
         }
         settings.push((AzureConfigKey::Endpoint, endpoint));

@@ -94,8 +94,8 @@ pub enum BucketError {
 ///
 /// A write ends when its pages are staged in memory, so that the store is
 /// [`Durability::Unstable`]: a cache keeps what it wrote until a commit. A commit ends when its
-/// record is in the bucket. Once another writer has taken the volume over, every write and commit
-/// ends with [`Failure::Fenced`].
+/// record is in the bucket. Once another writer has taken the volume over, every request ends with
+/// [`Failure::Fenced`].
 ///
 /// ```
 /// use forebay::{Cache, Settings};
@@ -164,7 +164,7 @@ impl BucketStore {
         let is_read_only = access == Access::Read;
         let asker = Asker::new(bucket, name.to_owned(), settings.answer_timeout);
         let opened = asker.open(access)?;
-        asker.speak();
+        asker.note_open();
         let manifest = opened.manifest;
         let writer = Writer::new(opened);
         let limits = match limits(&manifest, settings.memory_bytes) {
@@ -374,7 +374,7 @@ impl Core {
         let who = self.asker.writer_of(number);
         say(format_args!(
             "{}: {} has taken the volume over; nothing is written to it any more, and what was \
-             not flushed before is not there: stop this server",
+             not flushed before is not there",
             self.asker.name(),
             who.as_deref().unwrap_or("another writer"),
         ));

@@ -127,6 +127,48 @@ fn a_server_that_answers_503_for_a_while_is_waited_for() {
     }
 }
 
+/// What a person mends while the clients wait: keys, a clock, a bucket that is away, a line that
+/// cuts answers short.
+#[test]
+fn what_passes_is_waited_for_once_the_volume_is_open() {
+    for far in Far::all() {
+        let proxy = Proxy::before(far.port);
+        let store = open(&far, proxy.port, false, SETTINGS).unwrap();
+        let driver = Driver::new(store, 64);
+        let bytes = pattern(7, CHUNK as usize);
+        write(&driver, 0, &bytes).unwrap();
+        assert_eq!(commit(&driver), Ok(()), "{}", far.name);
+        let missing = match far.service {
+            Service::S3 | Service::Google => "NoSuchBucket",
+            Service::Azure => "ContainerNotFound",
+        };
+        for (status, code) in [(403, "AccessDenied"), (404, missing), (404, "NoSuchKey")] {
+            let clock = Stopwatch::start();
+            proxy.rule(move |_| {
+                if clock.elapsed() > Span::from_millis(700) {
+                    Deed::Pass
+                } else {
+                    Deed::error(status, code)
+                }
+            });
+            let context = format!("{}: {code}", far.name);
+            let read = driver.try_read(BucketStore::OBJECT, 0, CHUNK);
+            assert!(read.as_deref() == Ok(&bytes[..]), "{context}");
+        }
+        let clock = Stopwatch::start();
+        proxy.rule(move |head| {
+            let is_over = clock.elapsed() > Span::from_millis(700);
+            if head.starts_with("GET") && !is_over {
+                Deed::Answer(206, "short".to_owned())
+            } else {
+                Deed::Pass
+            }
+        });
+        let read = driver.try_read(BucketStore::OBJECT, 0, CHUNK);
+        assert!(read.as_deref() == Ok(&bytes[..]), "{}: short", far.name);
+    }
+}
+
 /// Answers that servers of `service` give, and what they mean.
 fn refusals(service: Service) -> &'static [(u16, &'static str, Failure)] {
     match service {

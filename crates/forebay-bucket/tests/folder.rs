@@ -148,6 +148,29 @@ fn the_contract_of_stores_holds() {
 }
 
 #[test]
+fn a_bucket_that_panics_fails_its_requests_and_ends_no_thread() {
+    let bench = Bench::new();
+    let store = bench.open(false);
+    let driver = driver(&store);
+    let bytes = pattern(1, CHUNK as usize);
+    driver.write(OBJECT, 0, &bytes).expect("it is written");
+    assert_eq!(commit(&driver), Ok(()));
+    bench.spoil(|_| panic!("a fault of a client's library"));
+    // More often than the store has threads.
+    for _ in 0..40 {
+        let read = driver.try_read(OBJECT, 0, CHUNK);
+        assert_eq!(read, Err(Failure::Panicked));
+    }
+    driver.write(OBJECT, CHUNK, &bytes).expect("it is staged");
+    assert_eq!(commit(&driver), Err(Failure::Panicked));
+    bench.heal();
+    assert!(driver.read(OBJECT, 0, CHUNK) == bytes);
+    driver.write(OBJECT, CHUNK, &bytes).expect("it is staged");
+    assert_eq!(commit(&driver), Ok(()));
+    assert!(driver.read(OBJECT, CHUNK, CHUNK) == bytes);
+}
+
+#[test]
 fn a_discarded_range_is_zeros_and_the_rest_stays() {
     let bench = Bench::new();
     let store = bench.open(false);

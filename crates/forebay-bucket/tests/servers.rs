@@ -45,6 +45,50 @@ fn write(driver: &Driver, salt: u64, chunk: u64, pages: usize) {
     written.expect("it is staged");
 }
 
+/// Every character that can be printed, and some others, in names of volumes.
+#[test]
+fn the_name_of_a_volume_may_have_any_character() {
+    let printable: String = (' '..='~').filter(|&c| c != '/').collect();
+    for far in Far::all() {
+        for name in [
+            "~me",
+            "m\u{fc}nchen",
+            "a#b",
+            "%20",
+            "100%",
+            "a*[b]?",
+            "\u{1f4be}",
+            &printable,
+        ] {
+            let context = format!("{}: {name}", far.name);
+            let prefix = format!("any/{name}/volume");
+            let driver = Driver::new(open(&far, &prefix, false).expect(&context), 64);
+            for chunk in 0..4 {
+                write(&driver, chunk, chunk, 16);
+            }
+            assert_eq!(commit(&driver), Ok(()), "{context}");
+            let bucket = far.bucket(&prefix);
+            let listed = bucket.ask(&Call::List { prefix: "data/" }).expect(&context);
+            let Reply::Keys(keys) = listed else {
+                panic!("{context}: {listed:?}");
+            };
+            assert_eq!(keys.len(), 4, "{context}: {keys:?}");
+            for (key, _) in keys {
+                let found = bucket.ask(&Call::Get { key, range: None });
+                assert!(matches!(found, Ok(Reply::Bytes(_))), "{context}: {found:?}");
+            }
+            let checked = check(bucket).expect(&context);
+            assert_eq!((checked.chunks, checked.faults), (4, vec![]), "{context}");
+            drop(driver);
+            let again = Driver::new(open(&far, &prefix, true).expect(&context), 64);
+            for chunk in 0..4 {
+                let read = again.read(BucketStore::OBJECT, chunk * CHUNK, CHUNK);
+                assert!(read == pattern(chunk, CHUNK as usize), "{context}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_volume_outlives_its_writers() {
     for far in Far::all() {
