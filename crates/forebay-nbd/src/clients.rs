@@ -3,19 +3,24 @@
 use crate::socket::Socket;
 use crate::standing::Standing;
 use forebay_base::Span;
+use forebay_rt::thread::Stopwatch;
 use std::net::Shutdown;
 use std::sync::Arc;
 
 /// Most connections at once that have yet to show a certificate. Each of them takes a thread and a
 /// part of a connection's memory, and nobody vouches for them.
 pub(crate) const STRANGERS_LIMIT: usize = 8;
+/// A stranger that came less than this ago keeps its place: it may be a client whose first word is
+/// on its way.
+const GRACE: Span = Span::from_secs(1);
 
 /// A client as the server sees it.
 pub(crate) struct Client {
     pub(crate) socket: Socket,
     pub(crate) standing: Arc<Standing>,
-    /// It has yet to show a certificate.
+    /// It has yet to show a certificate, or to say a first word where none is demanded.
     pub(crate) is_stranger: bool,
+    pub(crate) since: Stopwatch,
     pub(crate) is_cut: bool,
     /// The export that it agreed on.
     pub(crate) export: Option<usize>,
@@ -44,8 +49,11 @@ impl Client {
 }
 
 /// All clients.
-#[derive(Default)]
 pub(crate) struct Clients {
+    /// Most clients at once.
+    limit: usize,
+    /// Whether strangers have places of their own. Otherwise they have clients' places.
+    demands_tls: bool,
     /// Each with the number of clients that came before it. The index is the client's number, which
     /// is used again.
     places: Vec<Option<(u64, Client)>>,
@@ -53,6 +61,15 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
+    pub(crate) fn new(limit: usize, demands_tls: bool) -> Clients {
+        Clients {
+            limit,
+            demands_tls,
+            places: Vec::new(),
+            has_come: 0,
+        }
+    }
+
     /// All that are connected, strangers included.
     pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Client> {
         self.places.iter_mut().flatten().map(|(_, client)| client)
@@ -73,12 +90,10 @@ impl Clients {
         place.is_some_and(|(_, client)| client.is_stranger)
     }
 
-    /// A place for a new client, or the reason if `limit` clients have one already.
-    pub(crate) fn enter(&mut self, client: Client, limit: usize) -> Result<usize, String> {
-        if client.is_stranger {
-            self.make_room_for_stranger()?;
-        } else {
-            self.check_room(limit)?;
+    /// A place for a new client, or the reason if there is none.
+    pub(crate) fn enter(&mut self, client: Client) -> Result<usize, String> {
+        if !self.demands_tls && self.places.iter().flatten().count() >= self.limit {
+            return Err(self.full());
         }
         let free = self.places.iter().position(Option::is_none);
         let number = free.unwrap_or(self.places.len());
@@ -96,9 +111,11 @@ impl Clients {
         place.map_or(0, |(arrival, _)| *arrival as usize)
     }
 
-    /// Gives the stranger with this number a client's place. It has shown its certificate.
-    pub(crate) fn welcome(&mut self, number: usize, limit: usize) -> Result<(), String> {
-        self.check_room(limit)?;
+    /// Gives the stranger with this number a client's place, or returns the reason if there is none.
+    pub(crate) fn welcome(&mut self, number: usize) -> Result<(), String> {
+        if self.count() >= self.limit {
+            return Err(self.full());
+        }
         if let Some((_, client)) = &mut self.places[number] {
             client.is_stranger = false;
         }
@@ -128,36 +145,35 @@ impl Clients {
         }
     }
 
-    fn check_room(&self, limit: usize) -> Result<(), String> {
-        if self.count() >= limit {
-            return Err(format!("{limit} clients are connected, which is the limit"));
-        }
-        Ok(())
+    fn full(&self) -> String {
+        let limit = self.limit;
+        format!("{limit} clients are connected, which is the limit")
     }
 
-    /// The connection that has been a stranger for longest makes room. It is the least likely to be
-    /// a client: a client with a certificate shows it at once, and must not wait for others that
-    /// have none.
-    fn make_room_for_stranger(&mut self) -> Result<(), String> {
-        let mut strangers: Vec<_> = self
-            .places
-            .iter_mut()
-            .flatten()
-            .filter(|(_, client)| client.is_stranger)
-            .collect();
+    /// Whether a connection that waits may come in, or be refused. Otherwise a stranger leaves soon:
+    /// the one that came first is cut off. It is the least likely to be a client: a client speaks at
+    /// once, and must not wait for others that have nothing to say.
+    pub(crate) fn makes_room(&mut self) -> bool {
+        let (limit, demands_tls) = (self.limit, self.demands_tls);
+        let mut taken: Vec<_> = self.places.iter_mut().flatten().collect();
+        taken.retain(|(_, client)| client.is_stranger || !demands_tls);
         // A connection that was cut off keeps its thread until the thread has noticed.
-        if strangers.len() >= 2 * STRANGERS_LIMIT {
-            return Err(
-                "too many clients are connected that have yet to show a certificate".into(),
-            );
+        let (cut, mut holding): (Vec<_>, Vec<_>) =
+            taken.into_iter().partition(|(_, client)| client.is_cut);
+        let places = if demands_tls { STRANGERS_LIMIT } else { limit };
+        if holding.len() + cut.len() < places {
+            return true;
         }
-        strangers.retain(|(_, client)| !client.is_cut);
-        if strangers.len() >= STRANGERS_LIMIT
-            && let Some((_, oldest)) = strangers.into_iter().min_by_key(|(came, _)| *came)
-        {
-            oldest.cut();
+        holding.retain(|(_, client)| client.is_stranger);
+        if cut.is_empty() {
+            let Some((_, oldest)) = holding.into_iter().min_by_key(|(came, _)| *came) else {
+                return true;
+            };
+            if oldest.since.elapsed() >= GRACE {
+                oldest.cut();
+            }
         }
-        Ok(())
+        false
     }
 
     /// Cuts off the clients that took none of their answers for `patience`, and counts them.
@@ -180,6 +196,7 @@ mod tests {
             socket: Socket::Unix(socket),
             standing: Arc::new(Standing::new()),
             is_stranger: false,
+            since: Stopwatch::start(),
             is_cut: false,
             export: None,
             had_left: None,

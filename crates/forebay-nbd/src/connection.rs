@@ -24,7 +24,7 @@ use thiserror::Error;
 const INPUT_BYTES: usize = 128 << 10;
 /// Most bytes of replies that wait for their client.
 const OUTPUT_BYTES: usize = 128 << 10;
-/// The same for requests, as long as the client has yet to show a certificate.
+/// The same for requests, as long as the client is a stranger.
 const STRANGER_INPUT_BYTES: usize = 4 << 10;
 /// A request under way, with everything that waits inside it, takes at most this much beside its
 /// buffer.
@@ -74,10 +74,10 @@ pub(crate) struct Host<'h> {
     pub(crate) begin: &'h dyn Fn(usize),
 }
 
-/// Serves a client until it leaves. With a `gate`, the client must use TLS and show a certificate.
+/// Serves a client until it leaves.
 pub(crate) fn serve(
     socket: &Socket,
-    gate: Option<&Gate<'_>>,
+    gate: &Gate<'_>,
     host: &Host<'_>,
 ) -> Result<(), ConnectionError> {
     let facts = host.exports.iter().map(|export| export.facts.clone());
@@ -92,10 +92,7 @@ pub(crate) fn serve(
         furnished = Some((output, share));
         input
     };
-    let mut input = match gate {
-        Some(_) => ByteQueue::new(STRANGER_INPUT_BYTES),
-        None => furnish(),
-    };
+    let mut input = ByteQueue::new(STRANGER_INPUT_BYTES);
     let mut channel = Channel::new(socket, host.standing);
     let opening = Opening::new(&mut channel, &mut input, &facts, gate, &mut furnish);
     let agreed = opening.run();

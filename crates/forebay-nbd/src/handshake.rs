@@ -127,6 +127,11 @@ pub fn greeting() -> [u8; 18] {
 }
 
 impl<'a> Handshake<'a> {
+    /// Whether the client has said its first word, and it was one of the protocol.
+    pub(crate) fn is_greeted(&self) -> bool {
+        self.is_greeted
+    }
+
     /// A handshake over `exports`; the first one is the default, with the empty name.
     pub fn new(exports: &'a [ExportFacts]) -> Handshake<'a> {
         Handshake {

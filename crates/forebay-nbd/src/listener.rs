@@ -7,6 +7,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::net::sockopt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub struct Listener {
 #[derive(Debug)]
 enum Kind {
     Unix(PrivateSocket),
+    /// Made by whoever started this process, who also removes its path.
+    Given(UnixListener),
     Tcp(TcpListener),
 }
 
@@ -61,9 +64,7 @@ impl Listener {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn tcp(address: SocketAddr) -> Result<Listener, ListenError> {
-        if !address.ip().to_canonical().is_loopback() {
-            return Err(ListenError::NotLoopback { address });
-        }
+        check_loopback(address)?;
         Listener::bind(address)
     }
 
@@ -78,6 +79,39 @@ impl Listener {
         Ok(listener)
     }
 
+    /// A unix socket that whoever started this process made. Its path, and who may connect to it,
+    /// are that program's matter.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn given_unix(listener: UnixListener) -> io::Result<Listener> {
+        Listener::ready(Kind::Given(listener))
+    }
+
+    /// A TCP socket that whoever started this process made. Without `credentials`, it is one that
+    /// only this machine can reach.
+    ///
+    /// # Errors
+    /// [`ListenError::NotLoopback`], `System`.
+    pub fn given_tcp(
+        listener: TcpListener,
+        credentials: Option<TlsCredentials>,
+    ) -> Result<Listener, ListenError> {
+        let failed = |source| ListenError::System {
+            place: "the socket that was handed over".to_owned(),
+            source,
+        };
+        let address = listener.local_addr().map_err(failed)?;
+        if credentials.is_none() {
+            check_loopback(address)?;
+        }
+        let listener = Listener::ready(Kind::Tcp(listener)).map_err(failed)?;
+        Ok(Listener {
+            credentials,
+            ..listener
+        })
+    }
+
     fn bind(address: SocketAddr) -> Result<Listener, ListenError> {
         let failed = |source| ListenError::System {
             place: address.to_string(),
@@ -90,6 +124,7 @@ impl Listener {
     fn ready(kind: Kind) -> io::Result<Listener> {
         match &kind {
             Kind::Unix(socket) => socket.listener().set_nonblocking(true)?,
+            Kind::Given(listener) => listener.set_nonblocking(true)?,
             Kind::Tcp(listener) => listener.set_nonblocking(true)?,
         }
         Ok(Listener {
@@ -106,7 +141,12 @@ impl Listener {
     /// The address for clients: an NBD URI.
     pub fn uri(&self) -> String {
         match &self.kind {
-            Kind::Unix(socket) => format!("nbd+unix:///?socket={}", socket.path().display()),
+            Kind::Unix(socket) => unix_uri(socket.path()),
+            Kind::Given(listener) => listener
+                .local_addr()
+                .ok()
+                .and_then(|address| address.as_pathname().map(unix_uri))
+                .unwrap_or_default(),
             Kind::Tcp(listener) => listener
                 .local_addr()
                 .map_or_else(|_| String::new(), |address| self.uri_of(address)),
@@ -124,11 +164,13 @@ impl Listener {
 
     /// The next client, if one is waiting.
     pub(crate) fn accept(&self) -> io::Result<Option<Socket>> {
+        let accept_unix = |listener: &UnixListener| {
+            let accepted = listener.accept();
+            accepted.map(|(stream, _)| Socket::Unix(stream))
+        };
         let accepted = match &self.kind {
-            Kind::Unix(socket) => {
-                let accepted = socket.listener().accept();
-                accepted.map(|(stream, _)| Socket::Unix(stream))
-            }
+            Kind::Unix(socket) => accept_unix(socket.listener()),
+            Kind::Given(listener) => accept_unix(listener),
             Kind::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
                 stream.set_nodelay(true)?;
                 notice_absence(&stream)?;
@@ -151,9 +193,21 @@ impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.kind {
             Kind::Unix(socket) => socket.listener().as_fd(),
+            Kind::Given(listener) => listener.as_fd(),
             Kind::Tcp(listener) => listener.as_fd(),
         }
     }
+}
+
+fn unix_uri(path: &Path) -> String {
+    format!("nbd+unix:///?socket={}", path.display())
+}
+
+fn check_loopback(address: SocketAddr) -> Result<(), ListenError> {
+    if address.ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    Err(ListenError::NotLoopback { address })
 }
 
 /// Without this, a machine that vanishes silently would keep its client's place for ever. A machine

@@ -11,10 +11,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// A client that says nothing for this long during the handshake is let go. A client that has yet
-/// to show a certificate has this long for the whole handshake; otherwise a few strangers could
-/// hold every place.
+/// A client that says nothing for this long during the handshake is let go.
 const PATIENCE: Span = Span::from_secs(30);
+/// A stranger has this long for all that makes it a client.
+const STRANGER_PATIENCE: Span = Span::from_secs(10);
 
 /// Why the client and the server did not agree.
 #[derive(Debug, Error)]
@@ -25,20 +25,20 @@ pub(crate) enum OpeningError {
     Tls(#[from] rustls::Error),
     #[error("the client sent plain text after it asked for TLS")]
     InTheClear,
-    #[error("the client took longer than {PATIENCE} for its part of the handshake")]
-    Silent,
-    /// A client that showed a certificate, but for which there is no place.
+    #[error("the client took longer than {0} for its part of the handshake")]
+    Silent(Span),
+    /// A client for which there is no place.
     #[error("{0}")]
     Full(String),
     #[error("waiting for the client: {0}")]
     System(#[from] Errno),
 }
 
-/// The check that strangers must pass.
+/// The check that strangers must pass: they show a certificate that the credentials accept, or say
+/// a first word of the protocol if there are none.
 pub(crate) struct Gate<'g> {
-    pub(crate) credentials: TlsCredentials,
-    /// Gives a stranger that showed its certificate a client's place, or returns the reason why
-    /// not.
+    pub(crate) credentials: Option<TlsCredentials>,
+    /// Gives a stranger a client's place, or returns the reason why not.
     pub(crate) welcome: Box<dyn Fn() -> Result<(), String> + 'g>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Opening<'o, 'c> {
     channel: &'o mut Channel<'c>,
     input: &'o mut ByteQueue,
     handshake: Handshake<'o>,
-    gate: Option<&'o Gate<'o>>,
+    gate: &'o Gate<'o>,
     /// Provides the room for the requests of a client.
     furnish: &'o mut dyn FnMut() -> ByteQueue,
     /// Runs since the client came.
@@ -64,27 +64,26 @@ pub(crate) struct Opening<'o, 'c> {
 }
 
 impl<'o, 'c> Opening<'o, 'c> {
-    /// With a `gate`, the client must show a certificate; after that, `furnish` provides its full
-    /// `input`.
+    /// Once the client has passed the `gate`, `furnish` provides its full `input`.
     pub(crate) fn new(
         channel: &'o mut Channel<'c>,
         input: &'o mut ByteQueue,
         facts: &'o [ExportFacts],
-        gate: Option<&'o Gate<'o>>,
+        gate: &'o Gate<'o>,
         furnish: &'o mut dyn FnMut() -> ByteQueue,
     ) -> Opening<'o, 'c> {
         let handshake = Handshake::new(facts);
         Opening {
             channel,
             input,
-            handshake: match gate {
+            handshake: match gate.credentials {
                 Some(_) => handshake.behind_tls(),
                 None => handshake,
             },
             gate,
             furnish,
             watch: Stopwatch::start(),
-            is_stranger: gate.is_some(),
+            is_stranger: true,
         }
     }
 
@@ -108,6 +107,9 @@ impl<'o, 'c> Opening<'o, 'c> {
         let is_heard = self.send_all(&output)?;
         let (taken, progress) = advanced?;
         self.input.consume(taken);
+        if self.is_stranger && self.gate.credentials.is_none() && self.handshake.is_greeted() {
+            self.enter()?;
+        }
         let goes_on = match progress {
             Progress::Over => false,
             Progress::Transmission(agreement) if is_heard => return Ok(Step::Agreed(agreement)),
@@ -125,8 +127,9 @@ impl<'o, 'c> Opening<'o, 'c> {
         if !self.input.is_empty() {
             return Err(OpeningError::InTheClear);
         }
-        let gate = self.gate.expect("TLS is offered with credentials only");
-        self.channel.begin_tls(gate.credentials.config())?;
+        let credentials = self.gate.credentials.as_ref();
+        let credentials = credentials.expect("TLS is offered with credentials only");
+        self.channel.begin_tls(credentials.config())?;
         while self.channel.is_shaking_hands() || self.channel.has_unsent() {
             match self.channel.shake_hands()? {
                 Moved::Bytes(_) => {}
@@ -134,11 +137,18 @@ impl<'o, 'c> Opening<'o, 'c> {
                 Moved::Closed | Moved::Broken => return Ok(false),
             }
         }
-        (gate.welcome)().map_err(OpeningError::Full)?;
-        *self.input = (self.furnish)();
+        self.enter()?;
         self.handshake.secured();
-        self.is_stranger = false;
         Ok(true)
+    }
+
+    /// The stranger becomes a client, and what it has sent already is a client's.
+    fn enter(&mut self) -> Result<(), OpeningError> {
+        (self.gate.welcome)().map_err(OpeningError::Full)?;
+        let early = std::mem::replace(self.input, (self.furnish)());
+        self.input.push(early.filled());
+        self.is_stranger = false;
+        Ok(())
     }
 
     fn wait_for_both(&self) -> Result<(), OpeningError> {
@@ -180,16 +190,18 @@ impl<'o, 'c> Opening<'o, 'c> {
     }
 
     fn wait(&self, what: PollFlags) -> Result<(), OpeningError> {
-        let mut left_ms = PATIENCE.as_millis();
-        if self.is_stranger {
-            left_ms = left_ms.saturating_sub(self.watch.elapsed().as_millis());
-        }
-        let patience = Timespec {
+        let (patience, spent) = if self.is_stranger {
+            (STRANGER_PATIENCE, self.watch.elapsed())
+        } else {
+            (PATIENCE, Span::ZERO)
+        };
+        let left_ms = patience.saturating_sub(spent).as_millis();
+        let left = Timespec {
             tv_sec: left_ms as i64 / 1000,
             tv_nsec: (left_ms as i64 % 1000) * 1_000_000,
         };
-        match poll(&mut [PollFd::new(self.channel, what)], Some(&patience)) {
-            Ok(0) => Err(OpeningError::Silent),
+        match poll(&mut [PollFd::new(self.channel, what)], Some(&left)) {
+            Ok(0) => Err(OpeningError::Silent(patience)),
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(errno.into()),
         }

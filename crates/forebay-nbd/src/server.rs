@@ -30,8 +30,10 @@ pub const REQUESTS_BYTES: usize = connection::REQUESTS_BYTES;
 /// Memory that a client takes in addition if it uses TLS, in bytes.
 pub const TLS_BYTES: usize = 192 << 10;
 /// Memory that the connections which have yet to show a certificate take together, in bytes.
-pub const STRANGERS_BYTES: usize = 2 * STRANGERS_LIMIT * (SMALL_STACK_BYTES + TLS_BYTES);
+pub const STRANGERS_BYTES: usize = STRANGERS_LIMIT * (SMALL_STACK_BYTES + TLS_BYTES);
 
+/// The pause between two looks whether a stranger has given up its place.
+const FOR_ROOM: Span = Span::from_millis(20);
 /// The pause after the system refused a client; without it the server would ask again in a loop.
 const AFTER_REFUSAL: Span = Span::from_millis(100);
 
@@ -76,7 +78,8 @@ impl fmt::Display for Notice {
 #[derive(Clone)]
 pub struct ServerSettings {
     /// Most clients at once; each takes [`CONNECTION_BYTES`] (16). Connections that have yet to
-    /// show a certificate are counted separately.
+    /// show a certificate are counted separately. Where none is demanded, a connection that says
+    /// nothing gives up its place after a second if another one waits for it.
     pub connections_limit: usize,
     /// Bytes of buffers that all clients share, taken at the start (4 MiB). They limit how many
     /// requests can wait for the store at once.
@@ -164,8 +167,11 @@ impl Server {
         let shared = Arc::new(Shared {
             exports,
             rooms: connection::rooms(settings.shared_bytes),
+            clients: Mutex::new(Clients::new(
+                settings.connections_limit,
+                listener.credentials().is_some(),
+            )),
             settings,
-            clients: Mutex::default(),
             is_accepting: AtomicBool::new(true),
             left: WaitQueue::new(),
             is_draining: AtomicBool::new(false),
@@ -241,10 +247,18 @@ fn check_names(exports: &[Export]) -> Result<(), StartError> {
 
 /// Lets clients in until the server drains.
 fn accept_all(shared: &Arc<Shared>, listener: &Listener) {
-    while !shared.is_draining.load(Ordering::SeqCst) {
+    loop {
+        await_client(shared, listener);
+        if shared.is_draining.load(Ordering::SeqCst) {
+            break;
+        }
+        if !lock(&shared.clients).makes_room() {
+            thread::pause_current(FOR_ROOM);
+            continue;
+        }
         match listener.accept() {
             Ok(Some(socket)) => admit(shared, socket, listener.credentials()),
-            Ok(None) => await_client(shared, listener),
+            Ok(None) => {}
             Err(error) => {
                 shared.refuse(error.to_string());
                 thread::pause_current(AFTER_REFUSAL);
@@ -272,7 +286,7 @@ fn await_client(shared: &Shared, listener: &Listener) {
 fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentials>) {
     let credentials = credentials.cloned();
     let standing = Arc::new(Standing::new());
-    let number = match shared.enter(&socket, &standing, credentials.is_some()) {
+    let number = match shared.enter(&socket, &standing) {
         Ok(number) => number,
         Err(reason) => return shared.refuse(reason),
     };
@@ -281,13 +295,10 @@ fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentia
         number,
     };
     let started = thread::spawn_small("nbd-client", move || {
-        let gate = credentials.map(|credentials| Gate {
+        let gate = Gate {
             credentials,
             welcome: Box::new(|| place.welcome()),
-        });
-        if gate.is_none() {
-            place.notify_of_connection();
-        }
+        };
         let host = Host {
             exports: &place.shared.exports,
             rooms: &place.shared.rooms,
@@ -295,7 +306,7 @@ fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentia
             number: lock(&place.shared.clients).arrival(place.number),
             begin: &|export| place.begin(export),
         };
-        let outcome = connection::serve(&socket, gate.as_ref(), &host);
+        let outcome = connection::serve(&socket, &gate, &host);
         drop(gate);
         socket.shut_down(Shutdown::Both);
         place.end(outcome);
@@ -316,16 +327,12 @@ impl Shared {
     }
 
     /// A place for a new client or a stranger, or the reason why there is none.
-    fn enter(
-        &self,
-        socket: &Socket,
-        standing: &Arc<Standing>,
-        is_stranger: bool,
-    ) -> Result<usize, String> {
+    fn enter(&self, socket: &Socket, standing: &Arc<Standing>) -> Result<usize, String> {
         let client = Client {
             socket: socket.try_clone().map_err(|error| error.to_string())?,
             standing: standing.clone(),
-            is_stranger,
+            is_stranger: true,
+            since: Stopwatch::start(),
             is_cut: false,
             export: None,
             had_left: None,
@@ -334,7 +341,7 @@ impl Shared {
         if self.is_draining.load(Ordering::SeqCst) {
             return Err("the server is ending".into());
         }
-        clients.enter(client, self.settings.connections_limit)
+        clients.enter(client)
     }
 }
 
@@ -345,11 +352,11 @@ struct ClientPlace {
 }
 
 impl ClientPlace {
-    /// Turns a stranger that showed its certificate into a client, or returns the reason why not.
+    /// Turns a stranger into a client, or returns the reason why not.
     fn welcome(&self) -> Result<(), String> {
-        let limit = self.shared.settings.connections_limit;
-        lock(&self.shared.clients).welcome(self.number, limit)?;
-        self.notify_of_connection();
+        lock(&self.shared.clients).welcome(self.number)?;
+        let connected = |connections| Notice::Connected { connections };
+        self.shared.notify(connected);
         Ok(())
     }
 
@@ -362,11 +369,6 @@ impl ClientPlace {
             let left = patience.saturating_sub(watch.elapsed());
             standing.writes.await_end(left);
         }
-    }
-
-    fn notify_of_connection(&self) {
-        let connected = |connections| Notice::Connected { connections };
-        self.shared.notify(connected);
     }
 
     /// Reports how the connection ended. A failure is reported before the place is free, so that a

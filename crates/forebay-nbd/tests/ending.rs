@@ -8,8 +8,8 @@ mod served;
 mod succession;
 
 use forebay_base::Span;
-use forebay_nbd::Listener;
 use forebay_nbd::wire::command;
+use forebay_nbd::{Listener, ServerSettings};
 use forebay_rt::{Rt, block_on, thread};
 use forebay_store::{IoKind, MemoryStore};
 use held::HeldStore;
@@ -148,5 +148,24 @@ fn a_client_waiting_for_the_store_is_answered_and_a_deaf_one_is_cut_off() {
     expect_done(&mut flusher);
     assert_eq!(flusher.read(&mut [0]).unwrap(), 0, "ended in order");
     drop(deaf);
+    served.end();
+}
+
+#[test]
+fn a_client_takes_the_place_of_a_connection_that_says_nothing() {
+    let served = Served::start();
+    let limit = ServerSettings::default().connections_limit;
+    let mut silent: Vec<_> = (0..limit).map(|_| served.greet()).collect();
+    assert_eq!(served.server.connections(), 0, "nobody has spoken");
+    let mut client = served.client();
+    client.write_all(&request(command::FLUSH, 0, 0)).unwrap();
+    expect_done(&mut client);
+    // The first that came is the one that went.
+    assert_eq!(rest(&mut silent.remove(0)), []);
+    let mut second = silent.remove(0);
+    second.write_all(&served::hello()).unwrap();
+    second.read_exact(&mut [0; 10]).expect("it spoke after all");
+    assert_eq!(served.server.connections(), 2);
+    drop((client, second, silent));
     served.end();
 }
