@@ -41,6 +41,7 @@ impl Prng {
     }
 
     /// The next 64 bits.
+    #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
@@ -58,6 +59,7 @@ impl Prng {
     ///
     /// # Panics
     /// If `bound` is 0: there is no such number.
+    #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "a bound of 0 leaves nothing to draw");
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64

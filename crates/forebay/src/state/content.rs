@@ -34,6 +34,7 @@ impl Arena {
     }
 
     /// Copies `bytes` into an exclusively held page, from its byte `start`.
+    #[inline]
     pub(crate) fn copy_in(&self, hold: &mut ExclusiveHold<'_>, start: usize, bytes: &[u8]) {
         assert!(
             start + bytes.len() <= PAGE_BYTES,
@@ -87,6 +88,7 @@ impl Arena {
     }
 
     /// The bytes of a held page, for as long as the hold.
+    #[inline]
     pub(crate) fn bytes<'a>(&'a self, hold: &'a SharedHold<'_>) -> &'a [u8] {
         // SAFETY: a shared hold keeps every writer of this page off (invariant F1) for its whole
         // life, which the returned lifetime does not outlast.

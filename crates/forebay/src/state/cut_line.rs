@@ -56,6 +56,7 @@ impl CutLine {
         self.length.store(places.line.len(), Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.length.load(Ordering::Relaxed) == 0
     }

@@ -184,10 +184,12 @@ impl FrameTable {
         self.frames.len() as u32
     }
 
+    #[inline]
     pub(crate) fn arena(&self) -> &Arena {
         &self.arena
     }
 
+    #[inline]
     pub(crate) fn frame(&self, frame: u32) -> &Frame {
         &self.frames[frame as usize]
     }
@@ -211,10 +213,12 @@ impl FrameTable {
     }
 
     /// The word as it is at this instant.
+    #[inline]
     pub(crate) fn word(&self, frame: u32) -> u64 {
         self.frame(frame).word.load(Ordering::Acquire)
     }
 
+    #[inline]
     pub(crate) fn owner(&self, frame: u32) -> u64 {
         self.frame(frame).owner.load(Ordering::Acquire)
     }

@@ -184,6 +184,7 @@ impl ObjectState {
         }
     }
 
+    #[inline]
     pub(crate) fn length_bytes(&self) -> u64 {
         self.length_bytes.load(Ordering::Acquire)
     }
@@ -235,6 +236,7 @@ impl ObjectState {
     /// Whether a cut is about to change the page: the page lies past the end, or the new end is
     /// inside it. Until the store has cut the object too, the old end may come back. So what lies
     /// past the new end is neither written nor forgotten, and nobody begins to hold the page.
+    #[inline]
     pub(crate) fn is_cut_at(&self, page: u64) -> bool {
         let length = self.length_bytes();
         page >= pages_for(length)
