@@ -18,7 +18,9 @@ pub(crate) fn check_address(
     };
     let mut variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let variable = variables.find(|(name, value)| value.contains(address) && found_by(name));
+    // An address may be a part of a variable, or made of it.
+    let holds = |value: &str| value.contains(address) || address.contains(value);
+    let variable = variables.find(|(name, value)| found_by(name) && holds(value));
     let name = variable.map_or_else(|| "the endpoint".to_owned(), |(name, _)| name);
     let text = format!("{name} has the address \"{address}\": {wrong}");
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))

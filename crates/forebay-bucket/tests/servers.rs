@@ -109,7 +109,13 @@ fn a_volume_outlives_its_writers() {
             far.name
         );
 
-        let second = Driver::new(open(&far, "a/volume", true).expect("it is taken over"), 64);
+        // A bad object is waited for, for as long as any answer.
+        let hasty = BucketSettings {
+            answer_timeout: Span::from_secs(2),
+            ..SETTINGS
+        };
+        let second = BucketStore::open(far.bucket("a/volume"), "v", writing(true), hasty);
+        let second = Driver::new(second.expect("it is taken over"), 64);
         write(&first, 101, 1, 1);
         assert_eq!(commit(&first), Err(Failure::Fenced), "{}", far.name);
         for chunk in 0..8 {

@@ -12,20 +12,27 @@ fn folder() -> Option<PathBuf> {
     runtime.is_absolute().then(|| runtime.join("forebay"))
 }
 
-/// The socket of this process. Its folder is made if it is missing.
+/// The socket of this process. Its folder is made if it is missing, and sockets of processes that
+/// were killed are removed from it.
 pub fn of_this_process() -> Option<io::Result<PathBuf>> {
     let folder = folder()?;
     let made = std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(&folder);
-    Some(made.map(|()| folder.join(format!("{}.sock", std::process::id()))))
+    Some(made.map(|()| {
+        drop(answering_in(&folder));
+        folder.join(format!("{}.sock", std::process::id()))
+    }))
 }
 
-/// The sockets at which a server answers.
+/// The sockets at which a server answers. Those of processes that were killed are removed.
 pub fn answering() -> Vec<PathBuf> {
-    let entries = folder().and_then(|folder| std::fs::read_dir(folder).ok());
-    let paths = entries.into_iter().flatten().flatten();
+    folder().map_or_else(Vec::new, |folder| answering_in(&folder))
+}
+
+fn answering_in(folder: &Path) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = paths
         .map(|entry| entry.path())
         .filter(|path| is_answered(path))
@@ -34,6 +41,37 @@ pub fn answering() -> Vec<PathBuf> {
     paths
 }
 
+/// A server listens before its socket has this name, so one that refuses has none any more.
 fn is_answered(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end == "sock") && UnixStream::connect(path).is_ok()
+    if path.extension().is_none_or(|end| end != "sock") {
+        return false;
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => true,
+        Err(error) => {
+            if error.kind() == io::ErrorKind::ConnectionRefused {
+                // Another program may have removed it just now.
+                let _ = std::fs::remove_file(path);
+            }
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn sockets_of_processes_that_were_killed_are_removed_and_others_stay() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let path = |name: &str| folder.path().join(name);
+        drop(UnixListener::bind(path("1.sock")).expect("it is free"));
+        let _living = UnixListener::bind(path("2.sock")).expect("it is free");
+        std::fs::write(path("notes"), "mine").expect("there is room");
+        assert_eq!(answering_in(folder.path()), [path("2.sock")]);
+        assert!(!path("1.sock").exists());
+        assert!(path("notes").exists());
+    }
 }

@@ -45,5 +45,8 @@ mod write_sync;
 
 pub mod floor;
 
-pub use mount::{Mount, MountError, MountParts, MountSettings, can_mount, grant_descriptors};
+pub use mount::{
+    Mount, MountError, MountParts, MountSettings, can_mount, grant_descriptors,
+    raise_descriptor_limit,
+};
 pub use shares::Shares;

@@ -462,7 +462,7 @@ pub fn grant_descriptors() -> Result<u64, MountError> {
 }
 
 /// Lets the process open as many descriptors as it may, and says how many these are.
-fn raise_descriptor_limit() -> u64 {
+pub fn raise_descriptor_limit() -> u64 {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let wanted = rustix::process::Rlimit {
         current: limit.maximum,

@@ -81,6 +81,11 @@ impl Ending {
         Ok(Ending { asked })
     }
 
+    /// What begins the end as a signal does.
+    pub(crate) fn gate(&self) -> Arc<Gate> {
+        self.asked.clone()
+    }
+
     /// Returns once the first signal has come.
     pub(crate) async fn asked(&self) {
         self.asked.wait().await;

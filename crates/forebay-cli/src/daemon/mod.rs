@@ -15,5 +15,6 @@ pub(crate) mod promises;
 pub(crate) mod say;
 pub(crate) mod scrape;
 pub(crate) mod silence;
+pub(crate) mod starting;
 mod status;
 pub(crate) mod store;

@@ -4,11 +4,13 @@
 use crate::daemon::say::say;
 use crate::error::CommandError;
 use forebay_base::sync::Arc;
+use forebay_rt::thread::Stopwatch;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// A scraper that sends or reads nothing for this long is disconnected.
+/// A scraper that sends nothing for this long is disconnected, and so is one that takes longer to
+/// read its answer, however it goes about it.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// A request comes in one or two parts; a client that sends it byte by byte is disconnected.
 const PIECES_LIMIT: usize = 4;
@@ -56,7 +58,6 @@ pub(crate) fn announce(address: SocketAddr) {
 
 fn answer(mut stream: TcpStream, render: &impl Fn() -> String) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
     let head = read_head(&mut stream)?;
     let (status, kind, body) = match target(&head) {
         Some("/metrics") => ("200 OK", CONTENT_TYPE, render()),
@@ -77,7 +78,22 @@ fn answer(mut stream: TcpStream, render: &impl Fn() -> String) -> io::Result<()>
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
          Connection: close\r\n\r\n{body}"
     );
-    stream.write_all(reply.as_bytes())
+    send(&mut stream, reply.as_bytes())
+}
+
+/// Sends everything, or as much as the other side takes in time.
+fn send(stream: &mut TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    let clock = Stopwatch::start();
+    while !bytes.is_empty() {
+        let left = PATIENCE.saturating_sub(Duration::from_nanos(clock.elapsed().as_nanos()));
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        let count = stream.write(bytes)?;
+        bytes = &bytes[count..];
+    }
+    Ok(())
 }
 
 /// Reads up to the empty line that ends a request's head.
@@ -107,6 +123,9 @@ fn target(head: &[u8]) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_base::Span;
+    use forebay_base::sync::atomic::{AtomicUsize, Ordering};
+    use forebay_rt::thread::pause_current;
 
     fn ask(address: SocketAddr, head: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -137,6 +156,37 @@ mod tests {
             let mut stream = stream.expect("the server listens");
             assert_eq!(stream.read(&mut [0; 1]).expect("it is closed"), 0);
         }
+    }
+
+    #[test]
+    fn slow_readers_do_not_hold_up_a_scraper() {
+        let text = "x".repeat(64 << 20);
+        let address = serve("127.0.0.1:0".parse().unwrap(), move || text.clone()).unwrap();
+        let slow: Vec<_> = (0..CREW)
+            .map(|_| {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+                stream
+            })
+            .collect();
+        let count = Arc::new(AtomicUsize::new(0));
+        let readers = slow.into_iter().map(|mut stream| {
+            let counted = count.clone();
+            forebay_rt::thread::spawn("reader", move || {
+                // As slowly as to begin again each time, until the server hangs up.
+                let mut part = [0; 4096];
+                while let Ok(read @ 1..) = stream.read(&mut part) {
+                    counted.fetch_add(read, Ordering::Relaxed);
+                    pause_current(Span::from_millis(1));
+                }
+            })
+        });
+        let readers: Vec<_> = readers.collect();
+        assert!(ask(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+        for reader in readers {
+            reader.unwrap().join();
+        }
+        assert!(count.load(Ordering::Relaxed) < CREW * (64 << 20));
     }
 
     #[test]

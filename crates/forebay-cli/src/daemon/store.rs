@@ -1,6 +1,7 @@
 //! A cache and its stores, as both servers use them.
 
 use crate::config::Tuning;
+use crate::daemon::starting;
 use crate::error::CommandError;
 use forebay::event::EventSink;
 use forebay::settings::BackingSettings;
@@ -21,8 +22,10 @@ pub(crate) fn cache_of(
         rt: rt.clone(),
         sink: Some(sink),
     };
+    let memory_bytes = settings.memory_bytes;
     let settings = tuning.applied(settings);
-    let cache = settings.and_then(|settings| Cache::with_parts(settings, parts));
+    let cache = settings
+        .and_then(|settings| starting::said(memory_bytes, || Cache::with_parts(settings, parts)));
     cache.map_err(|error| failed("start", &error))
 }
 
@@ -38,7 +41,8 @@ pub(crate) fn taken(
     store: Arc<dyn Store>,
     settings: BackingSettings,
 ) -> Result<AttachedStore, CommandError> {
-    let attached = cache.attach_with(store, settings);
+    let memory_bytes = cache.statistics().memory_bytes;
+    let attached = starting::said(memory_bytes, || cache.attach_with(store, settings));
     attached.map_err(|error| failed("take its store", &error))
 }
 

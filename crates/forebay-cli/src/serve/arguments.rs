@@ -38,8 +38,9 @@ struct TypedNbd {
     /// the default export
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// Listen on a unix socket that only this user may connect to
-    #[arg(long, value_name = "SOCK", required_unless_present = "listen")]
+    /// Listen on a unix socket that only this user may connect to. Without it and --listen, the
+    /// socket is used that systemd or a client hands over
+    #[arg(long, value_name = "SOCK")]
     socket: Option<PathBuf>,
     /// Listen on a TCP address; one that other machines can reach needs TLS
     #[arg(long, value_name = "ADDR", conflicts_with = "socket")]
@@ -91,12 +92,12 @@ struct TypedNbd {
 struct TypedTls {
     /// Demand TLS and a client's certificate, with server-cert.pem, server-key.pem and ca-cert.pem
     /// in DIR
-    #[arg(long = "tls-certificates", value_name = "DIR", requires = "listen",
+    #[arg(long = "tls-certificates", value_name = "DIR",
           conflicts_with_all = ["socket", "certificate", "key", "client_authority"])]
     folder: Option<PathBuf>,
     /// The server's certificate, in PEM
     #[arg(long = "tls-cert", value_name = "FILE",
-          requires_all = ["listen", "key", "client_authority"], conflicts_with = "socket")]
+          requires_all = ["key", "client_authority"], conflicts_with = "socket")]
     certificate: Option<PathBuf>,
     /// The key of the server's certificate, in PEM
     #[arg(
@@ -125,6 +126,8 @@ pub(crate) enum ListenAddress {
     Tcp(SocketAddr),
     /// A TCP address, for clients that use TLS.
     Tls(SocketAddr, TlsFiles),
+    /// The socket that whoever started the server made, perhaps for clients that use TLS.
+    Given(Option<TlsFiles>),
 }
 
 /// Where the credentials for TLS are.
@@ -187,8 +190,9 @@ impl TypedServe {
                 return Err(refuse(ErrorKind::ArgumentConflict, text));
             }
             (Some(path), None, None) => ListenAddress::Unix(path),
+            (None, None, files) if is_given_socket() => ListenAddress::Given(files),
             (None, None, _) => {
-                let text = "give --socket or --listen";
+                let text = "give --socket or --listen, or hand a socket over (LISTEN_FDS)";
                 return Err(refuse(ErrorKind::MissingRequiredArgument, text));
             }
         };
@@ -209,6 +213,11 @@ impl TypedServe {
             tuning: Tuning::default(),
         })
     }
+}
+
+/// Whether the program that started this one says that it hands a socket over.
+fn is_given_socket() -> bool {
+    std::env::var_os("LISTEN_FDS").is_some()
 }
 
 impl TypedTls {

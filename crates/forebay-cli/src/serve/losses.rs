@@ -9,6 +9,7 @@ use crate::daemon::say::say;
 use crate::error::CommandError;
 use forebay::{File, Statistics};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
+use forebay_rt::wait::Gate;
 use forebay_store::{Failure, Figure, Medium};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -76,6 +77,26 @@ impl Losses {
                 ));
             }
             !left.is_empty()
+        }
+    }
+
+    /// Opens `ending` once another server has an image: what this one serves is no longer what lies
+    /// there.
+    pub(super) fn end_if_fenced(
+        &self,
+        ending: Arc<Gate>,
+    ) -> impl FnMut(&Statistics) -> bool + use<> {
+        let images = self.images.clone();
+        move |_| {
+            let fenced = images.iter().find(|image| image.is_fenced());
+            if let Some(image) = fenced {
+                let path = image.path.display();
+                say(format_args!(
+                    "{path}: it is another server's now; this one ends"
+                ));
+                ending.open();
+            }
+            fenced.is_none()
         }
     }
 

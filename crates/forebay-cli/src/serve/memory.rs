@@ -7,6 +7,7 @@ use forebay_base::units::show_bytes;
 use forebay_nbd::client::SERVER_BYTES;
 use forebay_nbd::{CONNECTION_BYTES, REQUESTS_BYTES, STRANGERS_BYTES, TLS_BYTES};
 use forebay_rt::thread::SMALL_STACK_BYTES;
+use std::num::NonZero;
 
 /// All small allocations while a server runs: tables of objects, of statistics, texts.
 const HEAP_BYTES: u64 = 2 << 20;
@@ -43,8 +44,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Divides `memory_bytes` on a machine with this many processors; the stores of volumes that
-    /// lie elsewhere have `stores_bytes` of it.
+    /// Divides `memory_bytes` for a server with `threads`; the stores of volumes that lie elsewhere
+    /// have `stores_bytes` of it.
     ///
     /// # Errors
     /// A bad call if it is too little, with the least that is enough.
@@ -52,11 +53,10 @@ impl Plan {
         memory_bytes: u64,
         clients: Option<u64>,
         has_tls: bool,
-        processors: u64,
+        threads: u64,
         stores_bytes: u64,
     ) -> Result<Plan, CommandError> {
         let stack_bytes = SMALL_STACK_BYTES as u64;
-        let threads = processors.max(2) + THREADS;
         let mut program_bytes = HEAP_BYTES + threads * stack_bytes + stores_bytes;
         let mut client_bytes = CONNECTION_BYTES as u64;
         if has_tls {
@@ -93,6 +93,12 @@ impl Plan {
             cache_bytes,
         })
     }
+}
+
+/// Threads of the server itself: clients have others, and so have stores elsewhere.
+pub(super) fn threads() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    processors.max(2) + THREADS as usize
 }
 
 /// How many of the images lie in another server.
@@ -156,7 +162,7 @@ mod tests {
     fn every_byte_has_an_owner() {
         for (mib, clients, has_tls) in [(64, None, false), (64, Some(4), true), (4096, None, true)]
         {
-            let plan = Plan::new(mib * MIB, clients, has_tls, 2, 0).unwrap();
+            let plan = Plan::new(mib * MIB, clients, has_tls, 2 + THREADS, 0).unwrap();
             assert_eq!(sum(&plan), mib * MIB);
             assert!(plan.cache_bytes > mib * MIB / 2, "{plan:?}");
         }
@@ -164,8 +170,15 @@ mod tests {
 
     #[test]
     fn what_the_clients_of_other_servers_take_is_counted() {
-        let [without, with] = [0, 2]
-            .map(|servers| Plan::new(64 * MIB, None, false, 2, servers * SERVER_BYTES as u64));
+        let [without, with] = [0, 2].map(|servers| {
+            Plan::new(
+                64 * MIB,
+                None,
+                false,
+                2 + THREADS,
+                servers * SERVER_BYTES as u64,
+            )
+        });
         let (without, with) = (without.unwrap(), with.unwrap());
         assert_eq!(
             with.program_bytes - without.program_bytes,
@@ -176,12 +189,14 @@ mod tests {
 
     #[test]
     fn little_memory_means_fewer_clients_unless_their_number_is_given() {
-        let plan = Plan::new(64 * MIB, None, false, 2, 0).unwrap();
+        let plan = Plan::new(64 * MIB, None, false, 2 + THREADS, 0).unwrap();
         assert_eq!(plan.clients, 16);
-        let plan = Plan::new(16 * MIB, None, false, 2, 0).unwrap();
+        let plan = Plan::new(16 * MIB, None, false, 2 + THREADS, 0).unwrap();
         assert!((1..16).contains(&plan.clients), "{plan:?}");
         assert_eq!(
-            Plan::new(64 * MIB, Some(20), false, 2, 0).unwrap().clients,
+            Plan::new(64 * MIB, Some(20), false, 2 + THREADS, 0)
+                .unwrap()
+                .clients,
             20
         );
     }
@@ -189,7 +204,8 @@ mod tests {
     #[test]
     fn too_little_is_refused_with_the_least_that_is_enough() {
         for (clients, has_tls, processors) in [(16, false, 2), (16, true, 2), (1000, true, 64)] {
-            let plan = |mib: u64| Plan::new(mib * MIB, Some(clients), has_tls, processors, 0);
+            let plan =
+                |mib: u64| Plan::new(mib * MIB, Some(clients), has_tls, processors + THREADS, 0);
             let least = (1..100_000).find(|&mib| plan(mib).is_ok()).unwrap();
             let text = plan(least - 1).unwrap_err().to_string();
             let reported = format!("give {} at least", show_bytes(least * MIB));

@@ -5,6 +5,7 @@ mod images;
 mod losses;
 mod memory;
 mod nbd;
+mod notices;
 
 pub(crate) use arguments::{ServeArguments, TypedServe};
 pub(crate) use nbd::run;

@@ -3,7 +3,8 @@
 use super::arguments::{ListenAddress, ServeArguments, TlsFiles};
 use super::images;
 use super::losses::Losses;
-use super::memory::{Plan, code_bytes, stores_bytes};
+use super::memory::{Plan, code_bytes, stores_bytes, threads};
+use super::notices::Notices;
 use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, reporting, show_left, write_all};
 use crate::daemon::looks::Looks;
@@ -19,8 +20,18 @@ use forebay::{Cache, Settings};
 use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::units::show_bytes;
+use forebay_fuse::raise_descriptor_limit;
 use forebay_nbd::{Export, ListenError, Listener, Notice, Server, ServerSettings, TlsCredentials};
 use forebay_rt::{Rt, block_on};
+use listenfd::ListenFd;
+use std::io;
+
+/// What a client has open: its socket twice, and a bell.
+const CLIENT_DESCRIPTORS: u64 = 3;
+/// What an image has open, wherever it is.
+const IMAGE_DESCRIPTORS: u64 = 16;
+/// What the server has open beside them.
+const OWN_DESCRIPTORS: u64 = 64;
 
 /// A client that does not read the answers to its last requests for this long is cut off.
 const DRAIN_PATIENCE: Span = Span::from_secs(10);
@@ -30,6 +41,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     machine::check_memory(arguments.memory_bytes, arguments.floor_bytes)?;
     limits::survive_file_size_limit()?;
     let plan = plan(arguments)?;
+    check_counts(arguments, &plan)?;
     heap::bound();
     let unmarked = memory::become_flusher();
     let listener = listen(&arguments.listen)?;
@@ -46,15 +58,16 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     }
     let looks = Looks::default().with(report_silence());
     let looks = looks.with(report_promises()).with(losses.report_removed());
-    looks.begin(&cache, &rt);
-    let for_clients = losses.clone();
+    looks
+        .with(losses.end_if_fenced(ending.gate()))
+        .begin(&cache, &rt);
+    let (for_clients, notices) = (losses.clone(), Notices::default());
     let settings = ServerSettings {
         connections_limit: plan.clients as usize,
         shared_bytes: plan.shared_bytes as usize,
         notify: Arc::new(move |notice| match notice {
             Notice::Connected { connections: 1 } => for_clients.begin_anew(),
-            Notice::Failed { .. } | Notice::Refused { .. } => say(notice),
-            _ => {}
+            notice => notices.say(&notice),
         }),
         ..ServerSettings::default()
     };
@@ -104,6 +117,7 @@ fn listen(place: &ListenAddress) -> Result<Listener, CommandError> {
         ListenAddress::Unix(path) => Listener::unix(path),
         ListenAddress::Tcp(address) => Listener::tcp(*address),
         ListenAddress::Tls(address, files) => Listener::tls(*address, credentials(files)?),
+        ListenAddress::Given(files) => given(files.as_ref().map(credentials).transpose()?)?,
     };
     listener.map_err(|error| match error {
         ListenError::NotLoopback { address } => CommandError::Served(format!(
@@ -112,6 +126,36 @@ fn listen(place: &ListenAddress) -> Result<Listener, CommandError> {
         )),
         error => CommandError::Served(error.to_string()),
     })
+}
+
+/// The socket that was handed over, as systemd does it.
+fn given(
+    credentials: Option<TlsCredentials>,
+) -> Result<Result<Listener, ListenError>, CommandError> {
+    let refused = |error: io::Error| {
+        CommandError::Served(format!(
+            "the socket that was handed over cannot be used: {error}"
+        ))
+    };
+    let mut sockets = ListenFd::from_env();
+    if sockets.len() != 1 {
+        return Err(CommandError::Served(format!(
+            "{} sockets were handed over to this process (LISTEN_FDS, LISTEN_PID), and it serves \
+             one: give one, or --socket or --listen",
+            sockets.len()
+        )));
+    }
+    if let Ok(Some(listener)) = sockets.take_unix_listener(0) {
+        if credentials.is_some() {
+            return Err(CommandError::Served(
+                "TLS is for TCP, and the socket that was handed over is a unix socket".into(),
+            ));
+        }
+        return Ok(Ok(Listener::given_unix(listener).map_err(refused)?));
+    }
+    let listener = sockets.take_tcp_listener(0).map_err(refused)?;
+    let listener = listener.expect("nobody else takes it");
+    Ok(Listener::given_tcp(listener, credentials))
 }
 
 fn credentials(files: &TlsFiles) -> Result<TlsCredentials, CommandError> {
@@ -127,15 +171,34 @@ fn credentials(files: &TlsFiles) -> Result<TlsCredentials, CommandError> {
 }
 
 fn plan(arguments: &ServeArguments) -> Result<Plan, CommandError> {
-    let has_tls = matches!(arguments.listen, ListenAddress::Tls(..));
-    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    let has_tls = matches!(
+        arguments.listen,
+        ListenAddress::Tls(..) | ListenAddress::Given(Some(_))
+    );
     Plan::new(
         arguments.memory_bytes,
         arguments.clients,
         has_tls,
-        processors,
+        threads() as u64,
         stores_bytes(arguments),
     )
+}
+
+/// Refuses counts that the system does not allow.
+fn check_counts(arguments: &ServeArguments, plan: &Plan) -> Result<(), CommandError> {
+    let granted = raise_descriptor_limit();
+    let beside = OWN_DESCRIPTORS + IMAGE_DESCRIPTORS * arguments.images.len() as u64;
+    let clients = granted.saturating_sub(beside) / CLIENT_DESCRIPTORS;
+    if clients < plan.clients {
+        return Err(CommandError::BadCall(format!(
+            "{} clients and {} images need {} files open at once, and this process may open \
+             {granted} (ulimit -n): raise that, or give --clients {clients} or fewer images",
+            plan.clients,
+            arguments.images.len(),
+            beside + plan.clients * CLIENT_DESCRIPTORS,
+        )));
+    }
+    limits::check_threads(threads())
 }
 
 /// The cache and the images that it serves.
