@@ -129,7 +129,7 @@ fn every_key_is_printed_and_every_example_can_be_used() {
     for key in [
         "memory",
         "read_only",
-        "swappiness",
+        "dirty_ratio",
         "max_ratio",
         "allow_other",
         "clients",
@@ -200,13 +200,13 @@ fn a_flag_wins_over_its_key_and_over_the_keys_that_it_excludes() {
 
 #[test]
 fn knobs_are_there_from_the_start() {
-    let text = "swappiness = 10\ndirty_bytes = '1M'\nstall_threshold = '1ms'\n\
+    let text = "readahead_pages = 10\ndirty_bytes = '1M'\nstall_threshold = '1ms'\n\
                 store.1.max_ratio = 50\nstore.1.strict_limit = true\n";
     let mut with = with_file(&[&NBD[..], &PLACES].concat(), text).unwrap();
     let tuning = tuning(&mut with);
     let settings = tuning.applied(&Settings::default()).unwrap();
     assert_eq!(
-        (settings.swappiness, settings.dirty.dirty_bytes),
+        (settings.readahead_pages, settings.dirty.dirty_bytes),
         (10, 1 << 20)
     );
     assert_eq!(settings.stall_threshold.as_millis(), 1);
@@ -225,20 +225,20 @@ fn knobs_are_there_from_the_start() {
 /// Texts, and how the message begins.
 const WRONG: &[(&str, &str)] = &[
     (
-        "\nswapiness = 10",
-        "FILE:2: unknown key swapiness; did you mean swappiness?",
+        "\nbackground_rato = 10",
+        "FILE:2: unknown key background_rato; did you mean background_ratio?",
     ),
     (
-        "swappiness = 201",
-        "FILE:1: swappiness cannot be 201: 0 to 200",
+        "background_ratio = -5",
+        "FILE:1: background_ratio cannot be -5: a percentage from 0 to 100",
     ),
     (
-        "swappiness = -1",
-        "FILE:1: swappiness cannot be -1: 0 to 200",
+        "background_ratio = -1",
+        "FILE:1: background_ratio cannot be -1: a percentage from 0 to 100",
     ),
     (
-        "swappiness = []",
-        "FILE:1: swappiness cannot be []: 0 to 200",
+        "background_ratio = []",
+        "FILE:1: background_ratio cannot be []: a percentage from 0 to 100",
     ),
     (
         "dirty_ratio = 101",
@@ -313,7 +313,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     ("nbd.export.path = 'a'\nnbd.export = 'a'", "FILE:2: "),
     ("a = 1\na = 2", "FILE:2: duplicate key"),
-    ("swappiness", "FILE:1: "),
+    ("dirty_ratio", "FILE:1: "),
 ];
 
 #[test]

@@ -165,7 +165,7 @@ fn each_request_is_answered_and_the_socket_is_for_its_user_alone() {
     let (status, metrics) = server.get("/metrics");
     assert!(status == 200 && metrics.ends_with("# EOF\n"), "{metrics}");
     let state = server.json("/state");
-    assert_eq!(state["settings"]["swappiness"], 60);
+    assert_eq!(state["settings"]["dirty_ratio"], 20);
     assert_eq!(state["stores"].as_array().unwrap().len(), 1);
     let nr_dirtied = state["counters"]["nr_dirtied"].as_u64().unwrap();
     // The client has gone, so all that it dirtied is noted.
@@ -277,43 +277,43 @@ fn text_of(values: &[&Value]) -> String {
 #[test]
 fn knobs_are_set_at_once_all_or_none_and_refused_with_what_is_allowed() {
     let server = Controlled::start(&[]);
-    let (status, answer) = server.set(r#"{"swappiness": 10, "store.0.max_ratio": 50}"#);
+    let (status, answer) = server.set(r#"{"dirty_ratio": 10, "store.0.max_ratio": 50}"#);
     assert_eq!(status, 200, "{answer}");
     assert_eq!(
-        answer["changed"]["swappiness"],
-        json!({ "old": 60, "new": 10 })
+        answer["changed"]["dirty_ratio"],
+        json!({ "old": 20, "new": 10 })
     );
     for (knobs, status) in [
-        (r#"{"swappiness": 20, "store.0.max_ratio": 101}"#, 422),
-        (r#"{"swappiness": 201}"#, 422),
-        (r#"{"swappiness": 18446744073709551616}"#, 422),
-        (r#"{"swappiness": 20, "speed": 1}"#, 422),
+        (r#"{"dirty_ratio": 20, "store.0.max_ratio": 101}"#, 422),
+        (r#"{"dirty_ratio": 101}"#, 422),
+        (r#"{"dirty_ratio": 18446744073709551616}"#, 422),
+        (r#"{"dirty_ratio": 20, "speed": 1}"#, 422),
         (r#"{"store.7.max_ratio": 1}"#, 422),
         (r#"{"store.99999999999999999999.max_ratio": 1}"#, 422),
         (r#"{"memory": "1T"}"#, 422),
-        (r#"["swappiness"]"#, 400),
+        (r#"["dirty_ratio"]"#, 400),
         ("", 400),
     ] {
         let (found, answer) = server.set(knobs);
         assert_eq!(found, status, "{knobs}: {answer}");
         assert!(answer["error"].is_string(), "{answer}");
     }
-    assert_eq!(server.json("/state")["settings"]["swappiness"], 10);
+    assert_eq!(server.json("/state")["settings"]["dirty_ratio"], 10);
     assert_eq!(server.json("/state")["times_tuned"], 1);
-    let set = server.forebay(&["set", "swappiness=70", "dirty_expire=5s"]);
+    let set = server.forebay(&["set", "dirty_ratio=15", "dirty_expire=5s"]);
     assert_eq!(
         text(&set.stdout),
-        "dirty_expire: 30s -> 5s\nswappiness: 10 -> 70\n"
+        "dirty_expire: 30s -> 5s\ndirty_ratio: 10 -> 15\n"
     );
-    let refused = server.forebay(&["set", "swappiness=201"]);
+    let refused = server.forebay(&["set", "dirty_ratio=101"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(
-        text(&refused.stderr).contains("0 to 200"),
+        text(&refused.stderr).contains("a percentage from 0 to 100"),
         "{}",
         text(&refused.stderr)
     );
     let log = server.served.end(0);
-    assert!(log.contains("swappiness is set from 60 to 10"), "{log}");
+    assert!(log.contains("dirty_ratio is set from 20 to 10"), "{log}");
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn a_knob_that_is_set_while_the_server_ends_is_refused_or_changed() {
     server.served.signal(rustix::process::Signal::TERM);
     let mut seen = 0;
     while let Ok(mut stream) = UnixStream::connect(&server.socket) {
-        let request = "POST /set HTTP/1.1\r\nContent-Length: 16\r\n\r\n{\"swappiness\":1}";
+        let request = "POST /set HTTP/1.1\r\nContent-Length: 17\r\n\r\n{\"dirty_ratio\":1}";
         if stream.write_all(request.as_bytes()).is_err() {
             break;
         }
@@ -346,10 +346,10 @@ fn events_are_sent_until_the_client_goes_and_a_set_is_one() {
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
     assert_eq!(lines.next().unwrap(), "HTTP/1.1 200 OK");
     let mut lines = lines.skip_while(|line| !line.is_empty()).skip(1);
-    assert_eq!(server.set(r#"{"swappiness": 1}"#).0, 200);
+    assert_eq!(server.set(r#"{"dirty_ratio": 1}"#).0, 200);
     let mut events = || -> Value { serde_json::from_str(&lines.next().unwrap()).unwrap() };
     let set = std::iter::repeat_with(&mut events).find(|event| event["event"] == "set");
-    assert_eq!(set.unwrap()["changed"]["swappiness"]["new"], 1);
+    assert_eq!(set.unwrap()["changed"]["dirty_ratio"]["new"], 1);
     server.write("heavy.img", 40);
     let waited = std::iter::repeat_with(&mut events).find(|event| event["event"] == "call_waited");
     assert_eq!(waited.unwrap()["caller"]["name"], "heavy.img");
@@ -456,7 +456,7 @@ fn tcp_tells_metrics_and_sets_nothing() {
         reply(&mut stream)
     };
     assert_eq!(ask("GET /metrics HTTP/1.1\r\n\r\n").0, 200);
-    let body = r#"{"swappiness": 1}"#;
+    let body = r#"{"dirty_ratio": 1}"#;
     let length = body.len();
     let set = format!("POST /set HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}");
     let (status, answer) = ask(&set);
@@ -464,7 +464,7 @@ fn tcp_tells_metrics_and_sets_nothing() {
         status == 403 && answer.contains("control socket"),
         "{status} {answer}"
     );
-    assert_eq!(server.json("/state")["settings"]["swappiness"], 60);
+    assert_eq!(server.json("/state")["settings"]["dirty_ratio"], 20);
 }
 
 fn refused(control: &Path) -> String {
@@ -633,7 +633,7 @@ fn a_mount_takes_its_settings_from_a_file() {
     let path = |name: &str| folder.path().join(name);
     // The section of the block server is checked, and changes nothing here.
     let settings = format!(
-        "memory = '32M'\ncontrol = '{}'\nswappiness = 10\nread_only = true\n\
+        "memory = '32M'\ncontrol = '{}'\ndirty_ratio = 10\nread_only = true\n\
          [store.0]\nmax_ratio = 50\n\
          [mount]\nsource = '{}'\nmount_point = '{}'\nforeground = true\n\
          [nbd]\nsocket = 's'\n",
@@ -647,7 +647,7 @@ fn a_mount_takes_its_settings_from_a_file() {
     call.arg(&file).arg("--read-only=false");
     let mut mounted = Mounted::started(folder, call);
     let state = json_at(&control, "/state");
-    assert_eq!(state["settings"]["swappiness"], 10);
+    assert_eq!(state["settings"]["dirty_ratio"], 10);
     assert_eq!(state["settings"]["store.0.max_ratio"], 50);
     assert_eq!(state["times_tuned"], 0);
     assert!(state["memory"]["memory_bytes"].as_u64().unwrap() < 32 << 20);
@@ -678,7 +678,7 @@ fn a_server_takes_its_settings_from_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let settings = format!(
-        "memory = '64M'\ncontrol = '{}'\nswappiness = 10\n[store.0]\nmax_ratio = 50\n\
+        "memory = '64M'\ncontrol = '{}'\ndirty_ratio = 10\n[store.0]\nmax_ratio = 50\n\
          [nbd]\nsocket = '{}'\ncreate = '8M'\n[[nbd.export]]\npath = '{}'\nname = 'one'\n",
         path("c").display(),
         path("s").display(),
@@ -694,7 +694,7 @@ fn a_server_takes_its_settings_from_a_file() {
         served,
     };
     let settings = &server.json("/state")["settings"];
-    assert_eq!(settings["swappiness"], 10);
+    assert_eq!(settings["dirty_ratio"], 10);
     assert_eq!(settings["store.0.max_ratio"], 50);
     assert_eq!(server.json("/state")["times_tuned"], 0);
     assert_eq!(server.client("one").write(0, &[1; 4096], true).unwrap(), 0);

@@ -34,7 +34,7 @@ const AT_RISK: &str = "off, or a time of at least 400ms with its unit: 500ms, 2s
 const OFF: &str = "off";
 const BYTES: &str = "bytes, or a size as 64M or 2G";
 
-const KNOBS: [Knob<Changes>; 11] = [
+const KNOBS: [Knob<Changes>; 10] = [
     Knob {
         name: "dirty_ratio",
         about: "Percent of the memory that may be dirty",
@@ -76,12 +76,6 @@ const KNOBS: [Knob<Changes>; 11] = [
         about: "The largest number of pages that are read ahead",
         allowed: "0 to 1048576",
         slot: |it| Slot::Count(&mut it.readahead_pages),
-    },
-    Knob {
-        name: "swappiness",
-        about: "How willing reclaim is to take anonymous pages instead of file pages",
-        allowed: "0 to 200",
-        slot: |it| Slot::Count(&mut it.swappiness),
     },
     Knob {
         name: "memory",
@@ -298,11 +292,11 @@ mod tests {
     #[test]
     fn numbers_and_typed_texts_are_the_same_and_come_back() {
         let typed = json!({
-            "swappiness": "10", "memory": "64M", "dirty_expire": "30s", "store.1.max_ratio": "50",
+            "dirty_ratio": "10", "memory": "64M", "dirty_expire": "30s", "store.1.max_ratio": "50",
             "store.1.strict_limit": "true", "store.0.drain": "2s", "store.1.drain": "off",
         });
         let numbers = json!({
-            "swappiness": 10, "memory": 67_108_864, "dirty_expire": "30s", "store.1.max_ratio": 50,
+            "dirty_ratio": 10, "memory": 67_108_864, "dirty_expire": "30s", "store.1.max_ratio": 50,
             "store.1.strict_limit": true, "store.0.drain": "2s", "store.1.drain": "off",
         });
         let changes = read(typed).unwrap();
@@ -314,8 +308,8 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_refused_with_what_is_allowed() {
         for (given, allowed) in [
-            (json!({ "swappiness": -1 }), "0 to 200"),
-            (json!({ "swappiness": [1] }), "0 to 200"),
+            (json!({ "dirty_ratio": -1 }), PERCENT),
+            (json!({ "dirty_ratio": [1] }), PERCENT),
             (json!({ "dirty_expire": 30 }), time::ALLOWED),
             (json!({ "store.0.strict_limit": "maybe" }), "true or false"),
             (json!({ "store.0.drain": 5 }), PROMISE),

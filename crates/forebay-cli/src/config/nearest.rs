@@ -23,9 +23,9 @@ mod tests {
 
     #[test]
     fn a_slip_of_the_pen_is_found_and_nonsense_is_not() {
-        let known = ["swappiness", "memory", "nbd.socket", "mount.source"].map(String::from);
+        let known = ["dirty_ratio", "memory", "nbd.socket", "mount.source"].map(String::from);
         for (given, meant) in [
-            ("swapiness", Some("swappiness")),
+            ("dirty_rato", Some("dirty_ratio")),
             ("socket", Some("nbd.socket")),
             ("mount.socket", Some("nbd.socket")),
             ("nbd.sockte", Some("nbd.socket")),

@@ -1,6 +1,7 @@
 //! A cache and its stores, as both servers use them.
 
 use crate::config::Tuning;
+use crate::daemon::say::say;
 use crate::daemon::starting;
 use crate::error::CommandError;
 use forebay::event::EventSink;
@@ -32,7 +33,13 @@ pub(crate) fn cache_of(
 /// The store that opens files.
 pub(crate) fn file_store() -> Result<Arc<FileStore>, CommandError> {
     let files = FileStore::new(FileStoreSettings::default());
-    files.map_err(|error| failed("start its store", &error))
+    let files = files.map_err(|error| failed("start its store", &error))?;
+    if let Some(refusal) = files.uring_refusal() {
+        say(format_args!(
+            "io_uring cannot be used ({refusal}): requests go through threads, one for each"
+        ));
+    }
+    Ok(files)
 }
 
 /// Attaches `store` to `cache`, with `settings`.

@@ -115,7 +115,7 @@ impl Source {
     /// Turns the knobs of `body`, all of them or none.
     fn set(&self, body: &[u8]) -> Answer {
         let Ok(given) = serde_json::from_slice::<Map<String, Value>>(body) else {
-            let text = "the body is a JSON object of knobs, as {\"swappiness\": 10}";
+            let text = "the body is a JSON object of knobs, as {\"dirty_ratio\": 10}";
             return Answer::error("400 Bad Request", text);
         };
         let changes = match knobs::changes(&given) {
