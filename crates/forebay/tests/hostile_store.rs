@@ -9,7 +9,8 @@ use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::block_on;
 use forebay_store::{
-    Ending, Failure, Geometry, Hedge, Intercept, Io, IoKind, MemoryStore, ObjectId, Store,
+    Durability, Ending, Failure, Geometry, Hedge, Intercept, Io, IoKind, MemoryStore, ObjectId,
+    Store,
 };
 use std::sync::Arc;
 
@@ -50,6 +51,7 @@ enum Conduct {
 
 struct Hostile {
     memory: Arc<MemoryStore>,
+    durability: Durability,
     conduct: Mutex<Conduct>,
     /// The kind of the requests that go wrong.
     kind: Mutex<IoKind>,
@@ -59,7 +61,10 @@ struct Hostile {
 
 impl Store for Hostile {
     fn geometry(&self) -> Geometry {
-        self.memory.geometry()
+        Geometry {
+            durability: self.durability,
+            ..self.memory.geometry()
+        }
     }
 
     fn submit(&self, io: Io) {
@@ -154,13 +159,18 @@ struct Bench {
 }
 
 impl Bench {
-    /// A cache whose frames all hold bytes of the victim.
     fn new() -> Bench {
+        Bench::with(Durability::OnFinish)
+    }
+
+    /// A cache whose frames all hold bytes of the victim.
+    fn with(durability: Durability) -> Bench {
         let memory = Arc::new(MemoryStore::new());
         memory.fill(VICTIM, &vec![OF_VICTIM; VICTIM_BYTES]);
         memory.fill(BAD, &vec![OF_BAD; BAD_BYTES]);
         let store = Arc::new(Hostile {
             memory,
+            durability,
             conduct: Mutex::new(Conduct::Good),
             kind: Mutex::new(IoKind::Read),
             kept: Mutex::default(),
@@ -357,6 +367,36 @@ fn bytes_of_a_write_that_its_store_gives_up_are_kept_and_written_later() {
         let stored = bench.store.memory.snapshot(BAD);
         assert!(stored[..8 * PAGE] == NEW, "{conduct:?}");
         assert!(stored[8 * PAGE..].iter().all(|&byte| byte == OF_BAD));
+        bench.victim_is_whole();
+        assert_eq!(bench.cache.check(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_commit_that_its_store_gives_up_fails_its_sync_and_what_it_covered_is_written_again() {
+    for (conduct, failure) in [
+        (Conduct::Drop, Failure::Dropped),
+        (Conduct::PanicBefore, Failure::Panicked),
+        (Conduct::PanicAtEnd, Failure::Panicked),
+    ] {
+        let bench = Bench::with(Durability::Unstable);
+        bench.conduct(IoKind::Commit, conduct);
+        let bad = bench.bad();
+        block_on(bad.write_at(&NEW, 0)).expect("there is memory");
+        match block_on(bad.sync()) {
+            Err(SyncError::Store(error)) => assert_eq!(error.failure, failure, "{conduct:?}"),
+            other => panic!("{conduct:?}: {other:?}"),
+        }
+        let refusals = bench.refusals(failure);
+        let is_commit = |it: &Refusal| it.kind == IoKind::Commit;
+        assert!(refusals.iter().any(is_commit), "{conduct:?}");
+        // A store that is unstable may have forgotten what it did not commit.
+        bench.store.memory.fill(BAD, &vec![OF_BAD; BAD_BYTES]);
+        bench.conduct(IoKind::Commit, Conduct::Good);
+        let is_synced = (0..100).any(|_| block_on(bad.sync()).is_ok());
+        assert!(is_synced, "the store is good again");
+        let stored = bench.store.memory.snapshot(BAD);
+        assert!(stored[..8 * PAGE] == NEW, "{conduct:?}");
         bench.victim_is_whole();
         assert_eq!(bench.cache.check(), [""; 0]);
     }
