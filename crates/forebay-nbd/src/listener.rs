@@ -1,5 +1,6 @@
 //! Where clients find the server.
 
+use crate::client::encoded;
 use crate::private_socket::{ListenError, PrivateSocket, at};
 use crate::socket::Socket;
 use crate::tls::TlsCredentials;
@@ -7,6 +8,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::net::sockopt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -106,7 +108,10 @@ impl Listener {
     /// The address for clients: an NBD URI.
     pub fn uri(&self) -> String {
         match &self.kind {
-            Kind::Unix(socket) => format!("nbd+unix:///?socket={}", socket.path().display()),
+            Kind::Unix(socket) => {
+                let path = encoded(socket.path().as_os_str().as_bytes());
+                format!("nbd+unix:///?socket={path}")
+            }
             Kind::Tcp(listener) => listener
                 .local_addr()
                 .map_or_else(|_| String::new(), |address| self.uri_of(address)),
