@@ -15,6 +15,8 @@ unset CDPATH
 . "$(dirname -- "${BASH_SOURCE[0]}")/mount_permissions.bash"
 # shellcheck source=tests/mount_limits.bash
 . "$(dirname -- "${BASH_SOURCE[0]}")/mount_limits.bash"
+# shellcheck source=tests/mount_below.bash
+. "$(dirname -- "${BASH_SOURCE[0]}")/mount_below.bash"
 forebay=$(realpath -- "$1")
 marks=
 if [ "${2-}" = --share ]; then
@@ -493,7 +495,7 @@ check_it_goes_to_the_background() (
   pgrep -f "$forebay mount $src" >pid
   echo there >"$mnt/file"
   if "$forebay" mount "$src" "$mnt" --memory 16M 2>refused.log; then exit 1; fi
-  grep -q 'is mounted already' refused.log
+  grep -q "is in use by process $(cat pid) (forebay)" refused.log
   fusermount3 -u "$mnt"
   tail --pid="$(cat pid)" -f /dev/null
   [ "$(cat "$src/file")" = there ]
@@ -527,22 +529,59 @@ check_a_full_disk_loses_nothing() (
   }
   trap undo EXIT
   mkdir -p "$disk"
-  mount -t tmpfs -o size=24M none "$disk"
+  mount -t tmpfs -o size=80M none "$disk"
   mkdir "$disk/src"
   src=$disk/src
   head -c 12M /dev/urandom >original
   # With this many pages nothing is written before fsync asks for it.
   serve --memory 256M
-  head -c 16M /dev/zero >"$src/ballast"
   cp original "$mnt/kept"
+  # Others take the room that it was to have.
+  head -c 76M /dev/zero >"$src/ballast"
   if sync -d "$mnt/kept" 2>full.log; then exit 1; fi
   grep -qi 'no space' full.log
   cmp original "$mnt/kept"
+  if cp original "$mnt/refused" 2>full.log; then exit 1; fi
+  grep -qi 'no space' full.log
+  grep -c 'no room is left' server.log | grep -qx 1
   rm "$src/ballast"
   # Failed pages are tried again by themselves; a sync does it at once.
   sync -d "$mnt/kept" || sync -d "$mnt/kept"
   cmp original "$src/kept"
+  until grep 'there is room again' server.log; do sleep 0.2; done
+  cp original "$mnt/taken"
   end
+  cmp original "$src/kept"
+  cmp original "$src/taken"
+  rm -f original
+)
+
+# Its room is taken away, and then the folder is unmounted: the process says what to do, and goes on.
+check_an_end_without_room_says_how_to_go_on() (
+  set -e
+  disk=$scratch/disk
+  undo() {
+    kill_server
+    if mountpoint -q "$disk"; then umount "$disk"; fi
+  }
+  trap undo EXIT
+  mkdir -p "$disk"
+  mount -t tmpfs -o size=80M none "$disk"
+  mkdir "$disk/src"
+  src=$disk/src
+  head -c 12M /dev/urandom >original
+  serve --memory 256M
+  cp original "$mnt/kept"
+  head -c 76M /dev/zero >"$src/ballast" || true
+  fusermount3 -u "$mnt"
+  for _ in $(seq 100); do
+    if grep -q "kill -INT $server" server.log; then break; fi
+    sleep 0.1
+  done
+  grep 'are kept in memory: once the source takes them' server.log
+  rm "$src/ballast"
+  wait "$server"
+  server=
   cmp original "$src/kept"
   rm -f original
 )
@@ -706,12 +745,14 @@ else
   check_mount it_goes_to_the_background
   check_mount a_line_of_fstab_mounts
   check_mount a_full_disk_loses_nothing $as_root
+  check_mount an_end_without_room_says_how_to_go_on $as_root
   check_mount metrics_are_reported curl
   check_mount pgbench_runs_and_restarts pgbench
   check_mount dbench_does_its_work dbench
   check_mount pjdfstest_finds_a_file_system pjdfstest $as_root
   check_permissions
   check_limits
+  check_below
 fi
 
 conclude

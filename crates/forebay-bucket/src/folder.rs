@@ -5,6 +5,7 @@ use crate::bucket::{Bucket, Trouble};
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_store::Failure;
+use forebay_store::claims::{self, Refused};
 use forebay_volume::{Call, Reply};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -29,6 +30,8 @@ const UNFINISHED: &str = "unfinished";
 /// ```
 #[derive(Debug)]
 pub struct FolderBucket {
+    /// Claimed together with other servers of volumes, and against mounts that show it.
+    _claimed: File,
     root: PathBuf,
     /// Makes the names of unfinished objects this one's own.
     number: u128,
@@ -56,6 +59,7 @@ impl FolderBucket {
             return Err(ErrorKind::NotADirectory.into());
         }
         Ok(FolderBucket {
+            _claimed: claimed(root)?,
             root: root.to_owned(),
             number: forebay_rt::fresh_number()?,
             made: AtomicU64::new(0),
@@ -198,6 +202,19 @@ fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+fn claimed(root: &Path) -> io::Result<File> {
+    let folder = File::open(root)?;
+    match claims::claim(&folder, true) {
+        Ok(()) => Ok(folder),
+        Err(Refused::Taken(holder)) => {
+            let holder = holder.map_or("another process".to_owned(), |it| it.to_string());
+            let text = format!("it is in use by {holder}; end that first");
+            Err(io::Error::other(text))
+        }
+        Err(Refused::System(errno)) => Err(errno.into()),
+    }
 }
 
 fn sync_folder(path: &Path) -> io::Result<()> {

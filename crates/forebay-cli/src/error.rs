@@ -40,12 +40,7 @@ impl CommandError {
         }
     }
 
-    /// Makes a [`StepError::Path`] for `map_err`, without advice.
-    pub(crate) fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CommandError {
-        CommandError::advised(action, path, |_| "")
-    }
-
-    /// The same with the text that `advice` gives for the error.
+    /// Makes a [`StepError::Path`] for `map_err`, with the text that `advice` gives for the error.
     pub(crate) fn advised(
         action: &'static str,
         path: &Path,

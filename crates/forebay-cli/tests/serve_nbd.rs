@@ -384,7 +384,7 @@ fn what_cannot_be_served_is_said_in_one_line() {
     let elsewhere = folder.path().join("other.sock");
     let output = server::command(&image, &elsewhere, &[]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("another server has it open"), "{text}");
+    assert!(text.contains("it is in use by process"), "{text}");
     end(first);
 }
 

@@ -8,7 +8,9 @@
 //!
 //! invariant M2: while a content has users it is not closed.
 
+use crate::agreement::{Agreed, modified_of};
 use crate::kernel_pages::KernelPages;
+use crate::room::Room;
 use crate::source::{Descriptors, OMITTED, PRESENT, PRIVILEGE_BITS};
 use forebay::{AccessError, File, SyncError};
 use forebay_base::PAGE_BYTES;
@@ -42,6 +44,10 @@ pub(crate) struct Content {
     pub(crate) file: File,
     /// The largest length that the source allows, once it was looked up.
     pub(crate) largest: OnceLock<u64>,
+    /// The device that has it.
+    pub(crate) device: u64,
+    /// The room that is there, once it was asked for.
+    pub(crate) room: OnceLock<Arc<Room>>,
     /// The pages that the kernel has of it, and the writes that pass them.
     pub(crate) kernel_pages: Arc<KernelPages>,
     /// Written to since the times were last taken.
@@ -57,6 +63,8 @@ pub(crate) struct Content {
     loss_reported: AtomicBool,
     /// Its loss was counted and named, and its commit will not be asked for again.
     is_waived: AtomicBool,
+    /// The source counts the names of its files: some say of each that it has none.
+    pub(crate) names_count: bool,
     /// Locked while the source's times are set and read: otherwise a call that sets an older time
     /// could undo one that a program has set meanwhile.
     times: Mutex<Times>,
@@ -102,22 +110,6 @@ struct Kept {
     changed: Timespec,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Agreed {
-    length_bytes: u64,
-    modified: (i64, i64),
-}
-
-impl Agreed {
-    fn of(stat: &Stat) -> Agreed {
-        let modified = modified_of(stat);
-        Agreed {
-            length_bytes: stat.st_size as u64,
-            modified: (modified.tv_sec, modified.tv_nsec),
-        }
-    }
-}
-
 impl Kept {
     fn of(stat: &Stat) -> Kept {
         Kept {
@@ -130,13 +122,6 @@ impl Kept {
     }
 }
 
-fn modified_of(stat: &Stat) -> Timespec {
-    Timespec {
-        tv_sec: stat.st_mtime,
-        tv_nsec: stat.st_mtime_nsec as i64,
-    }
-}
-
 impl Content {
     /// The content of a file that the source described as `stat`.
     pub(crate) fn new(object: ObjectId, file: File, stat: &Stat) -> Content {
@@ -144,6 +129,8 @@ impl Content {
             object,
             file,
             largest: OnceLock::new(),
+            device: stat.st_dev,
+            room: OnceLock::new(),
             kernel_pages: Arc::default(),
             modified: AtomicBool::new(false),
             has_set_id: AtomicBool::new(stat.st_mode & PRIVILEGE_BITS != 0),
@@ -152,6 +139,7 @@ impl Content {
             owes_commit: Mutex::new(true),
             loss_reported: AtomicBool::new(false),
             is_waived: AtomicBool::new(false),
+            names_count: stat.st_nlink > 0,
             times: Mutex::new(Times::of(stat)),
         }
     }
@@ -236,8 +224,8 @@ impl Content {
     }
 
     fn is_stale(&self, times: &Times, stat: &Stat) -> bool {
-        let is_other = |agreed| agreed != Agreed::of(stat);
-        self.is_settled_at(times) && times.agreed.is_some_and(is_other)
+        let is_broken = |agreed: Agreed| agreed.is_broken_by(stat);
+        self.is_settled_at(times) && times.agreed.is_some_and(is_broken)
     }
 
     /// The state of the source if another program has changed the file below since it was settled.
@@ -303,8 +291,15 @@ impl Content {
     /// Shows now as the time at which something of the file other than its bytes changed.
     pub(crate) fn metadata_changed(&self, fd: impl AsFd) -> Result<(), Errno> {
         let mut times = lock(&self.times);
+        if times.kept.is_none() && times.agreed.is_none() {
+            return Ok(());
+        }
+        let stat = rustix::fs::fstat(fd)?;
         if let Some(kept) = &mut times.kept {
-            kept.changed = Kept::of(&rustix::fs::fstat(fd)?).changed;
+            kept.changed = Kept::of(&stat).changed;
+        }
+        if let Some(agreed) = &mut times.agreed {
+            agreed.renew(&stat);
         }
         Ok(())
     }

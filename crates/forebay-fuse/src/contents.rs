@@ -15,7 +15,7 @@ use forebay_base::sync::Arc;
 use forebay_rt::wait::OwnedPermit;
 use forebay_store::{Failure, OpenError, OpenMode};
 use rustix::fd::OwnedFd;
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, Stat};
 use rustix::io::Errno;
 use std::path::Path;
 
@@ -57,10 +57,11 @@ impl Folder {
         inode: &Arc<Inode>,
         writable: bool,
     ) -> Result<ContentUse, Errno> {
-        self.use_content_if(inode, writable, |_| true)
+        self.use_content_if(inode, writable, |_content, _has_name| true)
     }
 
-    /// As [`Folder::use_content`], unless nobody uses it and it is not `acceptable`.
+    /// As [`Folder::use_content`], unless nobody uses it and it is not `acceptable`, which is told
+    /// whether the file has a name.
     ///
     /// # Errors
     /// [`Errno::STALE`] if it is not acceptable.
@@ -68,12 +69,13 @@ impl Folder {
         self: &Arc<Folder>,
         inode: &Arc<Inode>,
         writable: bool,
-        acceptable: impl Fn(&Content) -> bool,
+        acceptable: impl Fn(&Content, bool) -> bool,
     ) -> Result<ContentUse, Errno> {
         let held = self.hold_surely(inode)?;
         let use_in = |slot: &mut Slot| {
-            let content = self.content_in(slot, &held, writable)?;
-            let is_refused = slot.users == 0 && !acceptable(&content);
+            let (content, stat) = self.content_in(slot, &held, writable)?;
+            let has_name = stat.st_nlink > 0;
+            let is_refused = slot.users == 0 && !acceptable(&content, has_name);
             slot.users += u32::from(!is_refused);
             Ok::<_, Errno>((content, is_refused))
         };
@@ -90,12 +92,13 @@ impl Folder {
         })
     }
 
+    /// The content of the slot, which is opened if it is not there, and the state of the file.
     fn content_in(
         self: &Arc<Folder>,
         slot: &mut Slot,
         inode: &Held,
         writable: bool,
-    ) -> Result<Arc<Content>, Errno> {
+    ) -> Result<(Arc<Content>, Stat), Errno> {
         if let Some(lost) = self.take_lost(slot, inode) {
             self.let_lost_go(inode, lost);
         }
@@ -117,8 +120,10 @@ impl Folder {
                 let made = self.files.make_writable(content.object, path);
                 made.map_err(|error| open_errno(&error))?;
                 slot.writable = true;
+                // An overlay has copied it up.
+                content.metadata_changed(inode)?;
             }
-            return Ok(content.clone());
+            return Ok((content.clone(), stat));
         }
         let mode = if writable {
             OpenMode::ReadWrite
@@ -142,7 +147,10 @@ impl Folder {
         let content = Arc::new(Content::new(opened.object, file, &stat));
         slot.content = Some(content.clone());
         slot.writable = writable;
-        Ok(content)
+        if writable {
+            content.metadata_changed(inode)?;
+        }
+        Ok((content, stat))
     }
 
     /// Closes a content that the next user replaces by another, because the file was changed below.
@@ -202,8 +210,8 @@ impl Folder {
     /// be opened.
     fn commit_all(&self, inode: &Inode) -> Result<(), Errno> {
         let root = self.held(ROOT)?;
-        let (device, _) = inode.identity.place;
-        if device != root.identity.place.0 {
+        let (device, _) = inode.identity().place;
+        if device != root.identity().place.0 {
             // Its own file system may have no folder that we may open.
             return Err(Errno::ACCESS);
         }
@@ -299,6 +307,9 @@ impl Folder {
     /// Whether a file has lost its last name.
     fn is_nameless(&self, inode: &Arc<Inode>) -> bool {
         let content = inode.content.get();
+        if content.as_ref().is_some_and(|it| !it.names_count) {
+            return false;
+        }
         let stat = match content.and_then(|it| self.files.lend(it.object)) {
             Some(file) => rustix::fs::fstat(file),
             None => self.hold(inode).and_then(rustix::fs::fstat),

@@ -23,6 +23,16 @@ pub(crate) enum Sought {
     Hole,
 }
 
+impl Sought {
+    /// The question to the source, from a place on.
+    pub(crate) fn from(self, offset_bytes: u64) -> SeekFrom {
+        match self {
+            Sought::Data => SeekFrom::Data(offset_bytes),
+            Sought::Hole => SeekFrom::Hole(offset_bytes),
+        }
+    }
+}
+
 impl Folder {
     /// Opens a regular file for the thread `opener` and returns the number of the handle.
     pub(crate) fn open(self: &Arc<Folder>, id: u64, flags: i32, opener: u32) -> Result<u64, Errno> {
@@ -31,12 +41,26 @@ impl Folder {
             return Err(Errno::INVAL);
         }
         let access = OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE;
-        // If the file was changed below, the kernel would append at the end that it knows. So it
-        // has to look the file up again and open it again. It is asked to only once, because a
-        // program that opens by a descriptor cannot look up.
-        let is_known = |content: &Content| !inode.must_look_up(content.file.len(), opener);
-        let used = self.use_content_if(&inode, access != OFlags::RDONLY, is_known)?;
-        Ok(self.insert_file(used, access, opener))
+        if inode.appends_only() && !inode.content.is_in_use() {
+            // Its pages could not be written back.
+            return self.pass(&self.hold_surely(&inode)?, flags, Errno::PERM);
+        }
+        // If the file was changed below, the kernel would append at the end that it knows; and if
+        // it lost its name, another may have that. So the kernel has to look the file up again and
+        // open it again. It is asked to only once, because a program that opens by a descriptor
+        // cannot look up.
+        let is_known = |content: &Content, has_name: bool| {
+            let length_bytes = has_name.then(|| content.file.len());
+            !inode.must_look_up(length_bytes, opener)
+        };
+        match self.use_content_if(&inode, access != OFlags::RDONLY, is_known) {
+            Ok(used) => Ok(self.insert_file(used, access, opener)),
+            // We may be allowed to write it and not to read it.
+            Err(Errno::ACCESS) if access == OFlags::WRONLY => {
+                self.pass(&self.hold_surely(&inode)?, flags, Errno::ACCESS)
+            }
+            Err(errno) => Err(errno),
+        }
     }
 
     fn insert_file(&self, used: ContentUse, access: OFlags, opener: u32) -> u64 {
@@ -84,6 +108,7 @@ impl Folder {
             let stat = rustix::fs::fstat(parent.as_fd())?;
             let held = self.hold_surely(&inode)?;
             self.adopt(&held, &stat, Some((birth, OURS)), caller)?;
+            used.content.metadata_changed(&held)?;
             self.describe(&held).map(|described| {
                 (
                     described,
@@ -104,7 +129,7 @@ impl Folder {
         made: &OwnedFd,
     ) -> Result<ContentUse, Errno> {
         let made = rustix::fs::fstat(made)?;
-        if inode.identity.place != (made.st_dev, made.st_ino) {
+        if inode.identity().place != (made.st_dev, made.st_ino) {
             // Another program has replaced it by something else.
             return Err(Errno::STALE);
         }
@@ -157,6 +182,7 @@ impl Folder {
     ) -> Result<(), Errno> {
         let content = &open.used.content;
         let synced = synced.map_err(|error| sync_errno(&error));
+        let synced = synced.inspect_err(|errno| self.note_failure(open, *errno));
         let synced = self.report_loss(open, synced);
         let below = content.pay_commit(!data_only, || self.sync_below(open, data_only));
         if data_only {
@@ -184,7 +210,8 @@ impl Folder {
             return Ok(());
         }
         let failure = open.file.as_async().unreported_failure();
-        failure.map_err(|error| sync_errno(&error))
+        let failure = failure.map_err(|error| sync_errno(&error));
+        failure.inspect_err(|errno| self.note_failure(open, *errno))
     }
 
     /// Gives a range room, takes it away, or makes it zeros.
@@ -214,8 +241,8 @@ impl Folder {
         if punches {
             return Ok(());
         }
-        let held = self.hold_surely(&open.used.inode)?;
-        let fd = self.sparing_surely(|| self.through.open(&held, OFlags::WRONLY))?;
+        // Its mode may forbid to open it once more.
+        let fd = self.files.lend(content.object).ok_or(Errno::STALE)?;
         rustix::fs::fallocate(&fd, FallocateFlags::KEEP_SIZE, offset_bytes, length_bytes)?;
         // The kernel keeps the file locked while a program allocates, cuts or writes past the end,
         // so the length cannot change in between.
@@ -243,12 +270,9 @@ impl Folder {
                 .sync()
                 .map_err(|error| sync_errno(&error))?;
         }
-        let fd = self.open_beside(&open.used.inode)?;
-        let to = match sought {
-            Sought::Data => SeekFrom::Data(offset_bytes),
-            Sought::Hole => SeekFrom::Hole(offset_bytes),
-        };
-        rustix::fs::seek(&fd, to)
+        // Its mode may forbid to open it once more; nobody reads from where this one stands.
+        let fd = self.files.lend(open.used.content.object);
+        rustix::fs::seek(fd.ok_or(Errno::STALE)?, sought.from(offset_bytes))
     }
 }
 

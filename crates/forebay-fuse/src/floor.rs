@@ -13,7 +13,7 @@ use fuser::{
     ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -69,7 +69,7 @@ fn reported(errno: Errno) -> fuser::Errno {
 
 impl Files {
     fn find(&self, name: &OsStr) -> Result<FileAttr, Errno> {
-        let (_, stat) = look(self.folder.as_fd(), name)?;
+        let stat = look(self.folder.as_fd(), name, AtFlags::empty())?.stat;
         lock(&self.names).insert(stat.st_ino, name.to_owned());
         Ok(attributes(stat.st_ino, &stat))
     }
@@ -79,7 +79,7 @@ impl Files {
             return Ok(attributes(id.0, &rustix::fs::fstat(&self.folder)?));
         }
         let name = lock(&self.names).get(&id.0).cloned().ok_or(Errno::NOENT)?;
-        let (_, stat) = look(self.folder.as_fd(), &name)?;
+        let stat = look(self.folder.as_fd(), &name, AtFlags::empty())?.stat;
         Ok(attributes(id.0, &stat))
     }
 

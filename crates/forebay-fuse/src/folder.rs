@@ -4,10 +4,12 @@ use crate::buffers::Buffers;
 use crate::change_gate::ChangeGate;
 use crate::content::Content;
 use crate::crew::Crew;
+use crate::crossing::Crossings;
 use crate::handles::HandleTable;
 use crate::held::Shelf;
 use crate::inode::{Inode, InodeTable};
 use crate::keeper::Keeper;
+use crate::room::Rooms;
 use crate::shares::Shares;
 use crate::source::Descriptors;
 use forebay::{AttachedStore, Cache};
@@ -56,6 +58,7 @@ pub(crate) struct Folder {
     pub(crate) store: AttachedStore,
     pub(crate) files: Arc<FileStore>,
     pub(crate) inodes: InodeTable,
+    pub(crate) crossings: Crossings,
     pub(crate) handles: HandleTable,
     pub(crate) through: Descriptors,
     pub(crate) crew: Arc<Crew>,
@@ -68,10 +71,14 @@ pub(crate) struct Folder {
     pub(crate) limits: Limits,
     /// Bytes of one request at most.
     pub(crate) request_bytes: u32,
+    /// The room of the source's file systems.
+    pub(crate) rooms: Rooms,
     /// Contents that were let go although the source may not have all of them.
     pub(crate) losses: AtomicU64,
     /// How files are opened, which depends on what the kernel offers.
     pub(crate) open_flags: OnceLock<FopenFlags>,
+    /// Every write is durable when it is answered.
+    pub(crate) syncs_writes: bool,
 }
 
 impl fmt::Debug for Folder {

@@ -2,6 +2,7 @@
 
 use crate::contents::ContentUse;
 use crate::directory::Directory;
+use crate::passed::PassedFile;
 use forebay::blocking::File;
 use forebay_base::sync::{Arc, Mutex, lock};
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub(crate) struct OpenFile {
 #[derive(Clone, Debug)]
 pub(crate) enum Handle {
     File(Arc<OpenFile>),
+    Passed(Arc<PassedFile>),
     Directory(Arc<Directory>),
 }
 
@@ -49,6 +51,14 @@ impl HandleTable {
     pub(crate) fn file(&self, number: u64) -> Option<Arc<OpenFile>> {
         match lock(&self.table).open.get(&number) {
             Some(Handle::File(file)) => Some(file.clone()),
+            _ => None,
+        }
+    }
+
+    /// The open file with the number `number` that passes by the cache.
+    pub(crate) fn passed(&self, number: u64) -> Option<Arc<PassedFile>> {
+        match lock(&self.table).open.get(&number) {
+            Some(Handle::Passed(file)) => Some(file.clone()),
             _ => None,
         }
     }

@@ -12,14 +12,15 @@
 
 use crate::content::Content;
 use crate::folder::Folder;
+use crate::identity::{IDENTIFYING, Identity, identity_of};
 use crate::inode::Inode;
 use crate::keeper::RETIRING;
-use crate::source::{PATH_ONLY, identity_of};
+use crate::source::PATH_ONLY;
 use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_rt::wait::Slot;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::Mode;
+use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -145,7 +146,17 @@ impl Inode {
                 anchor.given_back = Arc::downgrade(fd);
             }
             drop(anchor);
-            drop(fd);
+            fd.inspect(|fd| self.remember(fd));
+        }
+    }
+
+    /// What it is by the descriptor that is about to be given back: later only this tells it.
+    fn remember(&self, fd: impl AsFd) {
+        // What the system knows is enough: nothing was said to have changed.
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        // If this fails, it is found as what it was, or is stale.
+        if let Ok(found) = rustix::fs::statx(fd, "", flags, IDENTIFYING) {
+            self.renew_in_place(Identity::of(&found));
         }
     }
 
@@ -223,10 +234,33 @@ impl Folder {
             Errno::NOENT | Errno::NOTDIR => Errno::STALE,
             other => other,
         })?;
-        if identity_of(&fd)? != inode.identity {
-            return Err(Errno::STALE);
+        let found = identity_of(&fd)?;
+        if found != inode.identity() {
+            if !self.is_still(inode, &found, parent) {
+                return Err(Errno::STALE);
+            }
+            self.inodes.renew(inode, found);
         }
         Ok(self.keep_open(inode, fd))
+    }
+
+    /// Whether `inode`, which was found as `found` in the folder `parent`, is still the same file,
+    /// though that is not how it was known.
+    pub(crate) fn is_still(&self, inode: &Inode, found: &Identity, parent: impl AsFd) -> bool {
+        match self.witnessed(inode) {
+            Some(now) => now == *found,
+            None => found.may_have_been(&inode.identity(), births_change(parent)),
+        }
+    }
+
+    /// What the file is now, by a descriptor that holds it.
+    fn witnessed(&self, inode: &Inode) -> Option<Identity> {
+        let content = inode.content.get();
+        if let Some(file) = content.and_then(|it| self.files.lend(it.object)) {
+            return identity_of(file).ok();
+        }
+        let held = lock(&inode.anchor).present();
+        held.and_then(|fd| identity_of(&*fd).ok())
     }
 
     /// Opens a file through its content, if it has one, even if it has lost its names.
@@ -327,7 +361,7 @@ impl Folder {
 
     /// Makes contents durable at the same time, because a journal then commits them together.
     /// Returns which of them are.
-    fn sync_side_by_side(&self, inodes: &[Arc<Inode>]) -> Vec<bool> {
+    pub(crate) fn sync_side_by_side(&self, inodes: &[Arc<Inode>]) -> Vec<bool> {
         let syncs = inodes.iter().map(|inode| {
             let (content, outcome) = (inode.content.get(), Arc::new(Slot::new()));
             let reported = outcome.clone();
@@ -373,6 +407,13 @@ impl Folder {
             self.shelf.put(inode);
         }
     }
+}
+
+/// Whether the file system of `fd` gives a file another time of birth when it is first changed: an
+/// overlay, which then makes a copy.
+fn births_change(fd: impl AsFd) -> bool {
+    const OVERLAY: u32 = 0x794c_7630;
+    rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type as u32 == OVERLAY)
 }
 
 #[cfg(test)]

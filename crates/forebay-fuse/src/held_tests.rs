@@ -1,7 +1,6 @@
 //! Files that are held, and requests that find no descriptor.
 
 use super::*;
-use crate::data::Sought;
 use crate::names::{ChildName, Fresh};
 use crate::permissions::NewMode;
 use crate::testing::{CALLER, TestFolder, child, until};
@@ -168,7 +167,6 @@ fn make_requests_without_descriptors(bench: &TestFolder) {
     drop(bench.folder.handles.remove(made.1));
     let open = bench.folder.handles.file(read).expect("it is open");
     without_descriptors(bench, "fsync", |folder| folder.sync(&open, false));
-    without_descriptors(bench, "lseek", |folder| folder.seek(&open, 0, Sought::Hole));
     drop(bench.folder.handles.remove(read));
 }
 

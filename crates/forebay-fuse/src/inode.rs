@@ -5,11 +5,12 @@
 
 use crate::anchor::Anchor;
 use crate::content::ContentSlot;
+use crate::identity::Identity;
 use crate::listing::Listing;
-use crate::source::Identity;
+use forebay_base::hash::mix;
 use forebay_base::sync::{
     Arc, Mutex,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
     lock,
 };
 use fuser::FileType;
@@ -46,8 +47,8 @@ pub(crate) struct Inode {
     /// The kernel's number of it: its own, if that is unique.
     pub(crate) id: u64,
     pub(crate) kind: FileType,
-    /// The file below.
-    pub(crate) identity: Identity,
+    /// The file below, as it was known last.
+    identity: Mutex<Identity>,
     /// What holds it open, while there are descriptors to spare.
     pub(crate) anchor: Mutex<Anchor>,
     /// Look-ups that the kernel has not taken back. Changed under the table's lock.
@@ -60,6 +61,8 @@ pub(crate) struct Inode {
     pub(crate) content: ContentSlot,
     /// What the kernel may keep of a folder.
     pub(crate) listing: Listing,
+    /// Bytes can only be appended to it.
+    appends_only: AtomicBool,
 }
 
 impl Inode {
@@ -68,7 +71,7 @@ impl Inode {
         Inode {
             id,
             kind: crate::attributes::kind(identity.kind),
-            identity,
+            identity: Mutex::new(identity),
             anchor: Mutex::new(anchor),
             lookups: AtomicU64::new(0),
             reported_length: AtomicU64::new(NEVER_REPORTED),
@@ -76,7 +79,33 @@ impl Inode {
             name: Mutex::new(None),
             content: ContentSlot::default(),
             listing: Listing::default(),
+            appends_only: AtomicBool::new(false),
         }
+    }
+
+    /// The file below, as it was known last.
+    pub(crate) fn identity(&self) -> Identity {
+        *lock(&self.identity)
+    }
+
+    /// The same file is known as `identity` from now on, if that is at the same place.
+    pub(crate) fn renew_in_place(&self, identity: Identity) {
+        let mut known = lock(&self.identity);
+        if known.place == identity.place {
+            *known = identity;
+        }
+    }
+
+    /// Notes whether bytes can only be appended to it.
+    pub(crate) fn note_appends_only(&self, appends_only: bool) {
+        if self.appends_only() != appends_only {
+            self.appends_only.store(appends_only, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether bytes could only be appended to it when it was last looked up.
+    pub(crate) fn appends_only(&self) -> bool {
+        self.appends_only.load(Ordering::Relaxed)
     }
 
     /// Notes the length that the kernel knows from now on.
@@ -85,11 +114,13 @@ impl Inode {
     }
 
     /// Whether a caller that opens the file, which has `length_bytes` and no users, has to look it
-    /// up first, because the kernel has, or may have, another length. Each opener has to do so
+    /// up first, because the kernel has, or may have, another length. Without a length it has lost
+    /// its name, which may belong to another file. Each opener has to do so
     /// once: one that comes again has looked it up, even if the file has grown since.
-    pub(crate) fn must_look_up(&self, length_bytes: u64, opener: u32) -> bool {
+    pub(crate) fn must_look_up(&self, length_bytes: Option<u64>, opener: u32) -> bool {
         let reported = self.reported_length.load(Ordering::Relaxed);
-        let is_other = reported != NEVER_REPORTED && reported != length_bytes;
+        let is_other = length_bytes
+            .is_none_or(|length_bytes| reported != NEVER_REPORTED && reported != length_bytes);
         let mut refusals = lock(&self.refusals);
         if refusals.openers.remove(&opener) {
             // The kernel has the length that it was sent, since its answer has come.
@@ -146,6 +177,8 @@ pub(crate) struct InodeTable {
 struct Table {
     by_id: BTreeMap<u64, Arc<Inode>>,
     by_place: BTreeMap<(u64, u64), u64>,
+    /// What numbers of other devices than the root's are made of.
+    seeds: BTreeMap<u64, u64>,
     next_made_up: u64,
 }
 
@@ -160,9 +193,15 @@ impl InodeTable {
             table: Mutex::new(Table {
                 by_id: BTreeMap::from([(ROOT, Arc::new(inode))]),
                 by_place: BTreeMap::from([(identity.place, ROOT)]),
+                seeds: BTreeMap::new(),
                 next_made_up: FIRST_MADE_UP,
             }),
         }
+    }
+
+    /// The device of the mounted folder.
+    pub(crate) fn root_device(&self) -> u64 {
+        self.root_device
     }
 
     /// Files in it.
@@ -180,17 +219,44 @@ impl InodeTable {
         lock(&self.table).by_id.values().cloned().collect()
     }
 
-    /// The kernel's number of a place below, if it knows it.
-    pub(crate) fn id_at(&self, place: (u64, u64)) -> Option<u64> {
-        lock(&self.table).by_place.get(&place).copied()
+    /// Whether files of this device get numbers that are made of theirs, in a way that is not known
+    /// yet.
+    pub(crate) fn is_new(&self, device: u64) -> bool {
+        device != self.root_device && !lock(&self.table).seeds.contains_key(&device)
+    }
+
+    /// Numbers of files of `device` are made of theirs and of `seed`.
+    pub(crate) fn note_device(&self, device: u64, seed: u64) {
+        lock(&self.table).seeds.insert(device, seed);
+    }
+
+    /// The file at a place below, if the kernel knows it.
+    pub(crate) fn at(&self, place: (u64, u64)) -> Option<Arc<Inode>> {
+        let table = lock(&self.table);
+        let id = table.by_place.get(&place)?;
+        table.by_id.get(id).cloned()
+    }
+
+    /// The file `inode` is the one that is now known as `identity`.
+    pub(crate) fn renew(&self, inode: &Inode, identity: Identity) {
+        let mut table = lock(&self.table);
+        let before = std::mem::replace(&mut *lock(&inode.identity), identity);
+        if before.place == identity.place || !table.has(inode) {
+            return;
+        }
+        if table.by_place.get(&before.place) == Some(&inode.id) {
+            table.by_place.remove(&before.place);
+        }
+        table.by_place.insert(identity.place, inode.id);
     }
 
     /// The file, if the kernel may know it now, that was `inode` before it was forgotten.
     pub(crate) fn successor(&self, inode: &Inode) -> Option<Arc<Inode>> {
         let table = lock(&self.table);
-        let id = table.by_place.get(&inode.identity.place)?;
+        let identity = inode.identity();
+        let id = table.by_place.get(&identity.place)?;
         let found = table.by_id.get(id)?;
-        (found.identity == inode.identity).then(|| found.clone())
+        (found.identity() == identity).then(|| found.clone())
     }
 
     /// Counts one more look-up of the file `identity`, found as `name` in the folder `parent`.
@@ -204,7 +270,7 @@ impl InodeTable {
         let known = table.by_place.get(&identity.place);
         let known = known.map(|id| table.by_id[id].clone());
         // A removed file of the same number is another file, which the kernel may still know.
-        let inode = match known.filter(|inode| inode.identity == identity) {
+        let inode = match known.filter(|inode| inode.identity() == identity) {
             Some(inode) => inode,
             None => table.insert(identity, self.root_device),
         };
@@ -265,39 +331,39 @@ impl InodeTable {
 
 impl Table {
     fn insert(&mut self, identity: Identity, root_device: u64) -> Arc<Inode> {
-        let own = self.number_for(identity.place, root_device);
-        let id = if self.by_id.contains_key(&own) {
-            self.make_up()
-        } else {
-            own
-        };
+        let mut id = self.number_for(identity.place, root_device);
+        while self.by_id.contains_key(&id) {
+            self.next_made_up += 1;
+            id = self.next_made_up;
+        }
         let inode = Arc::new(Inode::new(id, identity, Anchor::default()));
         self.by_place.insert(identity.place, id);
         self.by_id.insert(id, inode.clone());
         inode
     }
 
-    fn make_up(&mut self) -> u64 {
-        self.next_made_up += 1;
-        self.next_made_up
-    }
-
-    fn number_for(&mut self, place: (u64, u64), root_device: u64) -> u64 {
+    fn number_for(&self, place: (u64, u64), root_device: u64) -> u64 {
         let (device, own) = place;
         if device == root_device && own > ROOT && own < FIRST_MADE_UP {
             return own;
         }
-        self.make_up()
+        let seed = self.seeds.get(&device).copied().unwrap_or_default();
+        FIRST_MADE_UP | mix(seed ^ mix(own))
+    }
+
+    /// Whether `inode` is in it. A file that was forgotten and then found again has a successor of
+    /// the same number.
+    fn has(&self, inode: &Inode) -> bool {
+        let is_it = |found: &Arc<Inode>| std::ptr::eq(Arc::as_ptr(found), inode);
+        self.by_id.get(&inode.id).is_some_and(is_it)
     }
 
     fn remove(&mut self, inode: &Inode) {
-        // A file that was forgotten and then found again has a successor of the same number here.
-        let is_here = |found: &Arc<Inode>| std::ptr::eq(Arc::as_ptr(found), inode);
-        if !self.by_id.get(&inode.id).is_some_and(is_here) {
+        if !self.has(inode) {
             return;
         }
         self.by_id.remove(&inode.id);
-        let place = inode.identity.place;
+        let place = inode.identity().place;
         if self.by_place.get(&place) == Some(&inode.id) {
             self.by_place.remove(&place);
         }
@@ -307,8 +373,10 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{identity_of, look, open_folder};
+    use crate::identity::identity_of;
+    use crate::source::{look, open_folder};
     use rustix::fd::AsFd;
+    use rustix::fs::AtFlags;
 
     fn table(folder: &std::path::Path) -> InodeTable {
         let root = open_folder(folder).unwrap();
@@ -319,8 +387,8 @@ mod tests {
     fn find(table: &InodeTable, name: &str) -> Arc<Inode> {
         let root = table.get(ROOT).unwrap();
         let fd = lock(&root.anchor).fd.clone().unwrap();
-        let (identity, _) = look(fd.as_fd(), name.as_ref()).unwrap();
-        table.look_up(identity, &root, name.as_ref())
+        let found = look(fd.as_fd(), name.as_ref(), AtFlags::empty()).unwrap();
+        table.look_up(found.identity, &root, name.as_ref())
     }
 
     #[test]
@@ -373,19 +441,46 @@ mod tests {
         assert!(Arc::ptr_eq(&found, &new));
     }
 
+    /// A backup knows a file again by its number, also after the next start.
     #[test]
-    fn a_file_with_the_number_of_the_root_gets_another() {
-        let mut table = Table {
+    fn files_whose_numbers_cannot_be_used_get_others_that_stay() {
+        let table = Table {
             by_id: BTreeMap::new(),
             by_place: BTreeMap::new(),
+            seeds: BTreeMap::from([(6, 1), (7, 2)]),
             next_made_up: FIRST_MADE_UP,
         };
         assert_eq!(table.number_for((5, 77), 5), 77);
-        let (one, other) = (table.number_for((5, ROOT), 5), table.number_for((6, 77), 5));
+        let places = [(5, ROOT), (6, 77), (7, 77), (6, 78), (5, u64::MAX)];
+        let mut numbers = places.map(|place| table.number_for(place, 5));
+        assert_eq!(numbers, places.map(|place| table.number_for(place, 5)));
+        numbers.sort_unstable();
+        assert!(numbers[0] > FIRST_MADE_UP);
         assert!(
-            one > FIRST_MADE_UP && other > one,
-            "and so does another device's"
+            numbers.windows(2).all(|pair| pair[0] != pair[1]),
+            "{numbers:?}"
         );
+    }
+
+    #[test]
+    fn a_file_is_found_where_it_is_now() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("f"), b"f").unwrap();
+        let table = table(folder.path());
+        let known = find(&table, "f");
+        let before = known.identity();
+        let now = Identity {
+            place: (before.place.0, u64::MAX),
+            ..before
+        };
+        table.renew(&known, now);
+        assert!(table.at(before.place).is_none());
+        let root = table.get(ROOT).unwrap();
+        let found = table.look_up(now, &root, "f".as_ref());
+        assert!(Arc::ptr_eq(&found, &known));
+        table.forget(known.id, 2);
+        table.renew(&known, before);
+        assert!(table.at(before.place).is_none(), "nobody knows it");
     }
 
     #[test]
@@ -394,19 +489,20 @@ mod tests {
         std::fs::write(folder.path().join("f"), b"f").unwrap();
         std::fs::create_dir(folder.path().join("d")).unwrap();
         let table = table(folder.path());
-        let (old, other) = (find(&table, "f"), find(&table, "d").identity);
+        let (old, other) = (find(&table, "f"), find(&table, "d").identity());
         let root = table.get(ROOT).unwrap();
         let reused = Identity {
-            place: old.identity.place,
+            place: old.identity().place,
             ..other
         };
         let new = table.look_up(reused, &root, "new".as_ref());
+        let id_at = |inode: &Inode| table.at(inode.identity().place).map(|found| found.id);
         assert!(new.id != old.id && table.get(old.id).is_some());
-        assert_eq!(table.id_at(old.identity.place), Some(new.id));
+        assert_eq!(id_at(&old), Some(new.id));
         table.forget(old.id, 1);
-        assert_eq!(table.id_at(new.identity.place), Some(new.id));
+        assert_eq!(id_at(&new), Some(new.id));
         table.forget(new.id, 1);
-        assert_eq!(table.id_at(new.identity.place), None);
+        assert_eq!(id_at(&new), None);
     }
 
     #[test]

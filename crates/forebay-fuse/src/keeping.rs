@@ -27,7 +27,8 @@ impl Folder {
                 self.retire_surplus();
                 self.settle_closed();
                 self.prune_names();
-                if keeper.is_settled() {
+                self.look_for_room();
+                if keeper.is_settled() && !self.rooms.is_short() {
                     news.await;
                 } else {
                     // A message or a timeout: both lead to another look.

@@ -11,6 +11,7 @@
 // If nobody reads the output, they would end a serving thread with a panic.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
+mod agreement;
 mod anchor;
 mod attributes;
 mod buffers;
@@ -18,12 +19,14 @@ mod change_gate;
 mod content;
 mod contents;
 mod crew;
+mod crossing;
 mod data;
 mod description;
 mod directory;
 mod folder;
 mod handles;
 mod held;
+mod identity;
 mod inode;
 mod keeper;
 mod keeping;
@@ -34,9 +37,12 @@ mod losses;
 mod mount;
 mod mount_point;
 mod names;
+mod passed;
 mod passing;
 mod permissions;
+mod recognizing;
 mod requests;
+mod room;
 mod shares;
 mod source;
 #[cfg(test)]
@@ -44,9 +50,11 @@ mod testing;
 mod write_sync;
 
 pub mod floor;
+pub mod mounts;
 
 pub use mount::{
-    Mount, MountError, MountParts, MountSettings, can_mount, grant_descriptors,
+    Mount, MountError, MountFlags, MountParts, MountSettings, can_mount, grant_descriptors,
     raise_descriptor_limit,
 };
+pub use room::Fullness;
 pub use shares::Shares;

@@ -129,7 +129,7 @@ fn say_loss(inode: &Inode, errno: Errno) {
 }
 
 /// The path of a file in the folder, as far as it is known.
-fn name_of(inode: &Inode) -> PathBuf {
+pub(crate) fn name_of(inode: &Inode) -> PathBuf {
     let mut names = Vec::new();
     let mut next = inode.name();
     while let Some((parent, name)) = next {

@@ -3,16 +3,20 @@
 use crate::buffers::Buffers;
 use crate::change_gate::ChangeGate;
 use crate::crew::Crew;
+use crate::crossing::Crossings;
 use crate::folder::{Folder, Limits};
 use crate::handles::HandleTable;
 use crate::held::Shelf;
+use crate::identity::identity_of;
 use crate::inode::InodeTable;
 use crate::keeper::Keeper;
 use crate::mount_point::MountPoint;
+use crate::mounts::name_of;
 use crate::permissions::foreign_list;
 use crate::requests::Requests;
+use crate::room::{Fullness, Rooms};
 use crate::shares::{SESSION_THREADS, Shares};
-use crate::source::{Descriptors, identity_of, open_folder};
+use crate::source::{Descriptors, open_folder};
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::{
     Arc,
@@ -22,9 +26,10 @@ use forebay_rt::thread::Joiner;
 use forebay_rt::wait::Gate;
 use forebay_rt::{Rt, say};
 use forebay_store::FileStore;
+use forebay_store::claims::{Holder, Refused, claim};
 use fuser::{Config, MountOption, Session, SessionACL};
 use rustix::fd::OwnedFd;
-use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, StatxFlags, makedev};
 use rustix::io::Errno;
 use rustix::process::Resource;
 use std::fmt;
@@ -53,9 +58,30 @@ pub struct MountSettings {
     pub allow_other: bool,
     /// Whether nothing may be changed.
     pub read_only: bool,
+    /// What else its users may do, and what they get.
+    pub flags: MountFlags,
     /// How its memory is shared out; the cache should get [`Shares::cache_bytes`] and
     /// [`Shares::objects`].
     pub shares: Shares,
+}
+
+/// What [`mount(2)`] lets users of a mount do; without them as little as FUSE gives.
+///
+/// [`mount(2)`]: https://man7.org/linux/man-pages/man2/mount.2.html
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the system"
+)]
+pub struct MountFlags {
+    /// Programs there may get the rights of their owner. The system grants it to root alone.
+    pub suid: bool,
+    /// Devices there work. The system grants it to root alone.
+    pub dev: bool,
+    /// No program there is executed.
+    pub noexec: bool,
+    /// A write is durable when it returns.
+    pub sync: bool,
 }
 
 /// Through what a folder's data goes.
@@ -101,12 +127,17 @@ pub enum MountError {
         /// How many it needs.
         least: u64,
     },
-    /// Another mount has the source.
+    /// Another process has the source, a part of it, or a folder around it.
     #[error(
-        "{} is mounted already, or an ended mount still writes what it held; wait for that mount, \
-         or end it", .0.display()
+        "{} is in use by {}; end that first", path.display(),
+        holder.as_ref().map_or("another mount or program".to_owned(), ToString::to_string)
     )]
-    InUse(PathBuf),
+    InUse {
+        /// The source's path.
+        path: PathBuf,
+        /// Who has it, where the system shows it.
+        holder: Option<Holder>,
+    },
     /// Other users are allowed, and access lists that a mount cannot apply say what they may do.
     #[error(
         "{} has access lists of a kind ({attribute}) that a mount cannot apply, so others could \
@@ -156,7 +187,7 @@ fn advice(error: &io::Error) -> &'static str {
 ///
 /// ```no_run
 /// use forebay::{Cache, Settings};
-/// use forebay_fuse::{Mount, MountParts, MountSettings, Shares};
+/// use forebay_fuse::{Mount, MountFlags, MountParts, MountSettings, Shares};
 /// use forebay_store::{FileStore, FileStoreSettings};
 ///
 /// let shares = Shares::of(256 << 20);
@@ -175,6 +206,7 @@ fn advice(error: &io::Error) -> &'static str {
 ///         mount_point: "/mnt/data".into(),
 ///         allow_other: false,
 ///         read_only: false,
+///         flags: MountFlags::default(),
 ///         shares,
 ///     },
 ///     parts,
@@ -241,6 +273,7 @@ impl Mount {
             source,
         })?;
         folder.keeper.set_notifier(session.notifier());
+        note_device(&folder, &settings.mount_point);
         let mount_point = MountPoint::new(&settings.mount_point, session.unmount_callable());
         let ended = Arc::new(Gate::new(false));
         let (reported, served_at) = (ended.clone(), mount_point.clone());
@@ -276,7 +309,10 @@ impl Mount {
 
     /// Asks the mount for its root.
     fn answers(&self) -> Result<Stat, MountError> {
-        let asked = rustix::fs::stat(self.point.path());
+        let path = self.point.path();
+        // The kernel asks once for the time of birth, and knows then that it is not to ask for it.
+        let born = rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::BTIME);
+        let asked = born.and_then(|_born| rustix::fs::stat(path));
         asked.map_err(|errno| MountError::Mount {
             path: self.point.path().to_owned(),
             source: errno.into(),
@@ -353,6 +389,11 @@ impl Mount {
         self.folder.losses.load(Ordering::Acquire)
     }
 
+    /// How full the source is: what of it was refused, and whether it has no room now.
+    pub fn fullness(&self) -> Fullness {
+        self.folder.rooms.fullness()
+    }
+
     /// Writes what is dirty, many files at a time. It returns when each was tried; what failed
     /// stays in the cache, which reports it.
     pub async fn write_back(&self) {
@@ -379,6 +420,17 @@ impl Drop for Mount {
     }
 }
 
+/// Takes note of the device that is mounted at `path`, before the first request could lead there.
+/// It asks nothing of the mount.
+fn note_device(folder: &Folder, path: &Path) {
+    let flags = AtFlags::STATX_DONT_SYNC;
+    let found = rustix::fs::statx(CWD, path, flags, StatxFlags::empty());
+    if let Ok(found) = found {
+        let device = makedev(found.stx_dev_major, found.stx_dev_minor);
+        folder.crossings.mounted_as(device);
+    }
+}
+
 /// Opens the file that ends the connection of the mount with this root. While it is open it means
 /// this connection only, even if the number is used again.
 fn open_abort(root: &Stat) -> Option<OwnedFd> {
@@ -388,22 +440,20 @@ fn open_abort(root: &Stat) -> Option<OwnedFd> {
     rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-/// Opens the source and locks it: two caches over one folder would overwrite each other's bytes.
+/// Opens the source and claims it: two caches over one folder would overwrite each other's bytes.
 fn lock_source(settings: &MountSettings) -> Result<OwnedFd, MountError> {
     let failed = |errno: Errno| MountError::Source {
         path: settings.source.clone(),
         source: errno.into(),
     };
     let source = open_folder(&settings.source).map_err(failed)?;
-    let operation = if settings.read_only {
-        FlockOperation::NonBlockingLockShared
-    } else {
-        FlockOperation::NonBlockingLockExclusive
-    };
-    match rustix::fs::flock(&source, operation) {
+    match claim(&source, settings.read_only) {
         Ok(()) => Ok(source),
-        Err(Errno::WOULDBLOCK) => Err(MountError::InUse(settings.source.clone())),
-        Err(errno) => Err(failed(errno)),
+        Err(Refused::Taken(holder)) => {
+            let path = settings.source.clone();
+            Err(MountError::InUse { path, holder })
+        }
+        Err(Refused::System(errno)) => Err(failed(errno)),
     }
 }
 
@@ -431,6 +481,7 @@ pub(crate) fn build(
         cache: parts.cache,
         store: parts.store,
         files: parts.files,
+        crossings: Crossings::below(&root),
         inodes: InodeTable::new(root, identity),
         handles: HandleTable::default(),
         through,
@@ -442,8 +493,10 @@ pub(crate) fn build(
         shelf: Shelf::new(limits.held),
         limits,
         request_bytes: settings.shares.request_bytes(),
+        rooms: Rooms::new(settings.source.clone()),
         losses: AtomicU64::new(0),
         open_flags: OnceLock::new(),
+        syncs_writes: settings.flags.sync,
     }))
 }
 
@@ -487,13 +540,20 @@ fn options(settings: &MountSettings) -> Config {
         SessionACL::Owner
     };
     config.mount_options = vec![
-        MountOption::FSName(settings.source.display().to_string()),
+        MountOption::FSName(name_of(&settings.source)),
         MountOption::Subtype("forebay".into()),
         MountOption::DefaultPermissions,
         MountOption::NoAtime,
     ];
-    if settings.read_only {
-        config.mount_options.push(MountOption::RO);
+    for (is_wanted, option) in [
+        (settings.read_only, MountOption::RO),
+        (settings.flags.suid, MountOption::Suid),
+        (settings.flags.dev, MountOption::Dev),
+        (settings.flags.noexec, MountOption::NoExec),
+    ] {
+        if is_wanted {
+            config.mount_options.push(option);
+        }
     }
     config
 }

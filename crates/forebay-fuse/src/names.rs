@@ -2,12 +2,13 @@
 
 use crate::attributes::{time_to_set, unpack_device};
 use crate::content::access_errno;
+use crate::crossing::place_of;
 use crate::directory::Directory;
 use crate::folder::Folder;
 use crate::held::{Held, Hold};
 use crate::inode::Inode;
 use crate::permissions::{Birth, NewMode, refusal_to_show};
-use crate::source::{CAPABILITY, Descriptors, PRIVILEGE_BITS, look};
+use crate::source::{CAPABILITY, Descriptors, PRIVILEGE_BITS};
 use forebay_base::sync::Arc;
 use fuser::{FileAttr, FileType, TimeOrNow};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -69,12 +70,15 @@ impl Folder {
 
     /// As [`Folder::look_up`], in a folder that is held.
     fn look_up_in(&self, parent: &Held, name: &OsStr) -> Result<(Arc<Inode>, Stat), Errno> {
-        let (identity, stat) = look(parent.as_fd(), name)?;
-        let inode = self.inodes.look_up(identity, parent, name);
+        let found = self.look_outside(parent, name)?;
+        self.learn_device(&found.identity, parent, name);
+        self.recognize(&found.identity, parent);
+        let inode = self.inodes.look_up(found.identity, parent, name);
+        inode.note_appends_only(found.appends_only);
         parent.listing.told(self.rt.now());
         self.unpin(&inode);
         self.keeper.looked_up(self.inodes.len(), self.limits);
-        Ok((inode, stat))
+        Ok((inode, found.stat))
     }
 
     /// As [`Folder::look_up`], with the attributes for the kernel.
@@ -172,9 +176,7 @@ impl Folder {
 
     /// The file behind a name, if the kernel knows it.
     fn known(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Option<Arc<Inode>> {
-        let stat = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        let id = self.inodes.id_at((stat.st_dev, stat.st_ino))?;
-        self.inodes.get(id)
+        self.inodes.at(place_of(parent, name).ok()?)
     }
 
     /// Remembers a new name of a file, instead of the one that it may have lost.
@@ -296,7 +298,11 @@ impl Folder {
             return Err(Errno::INVAL);
         }
         let inside = self.change_gate.enter().ok_or(Errno::SHUTDOWN)?;
-        let used = self.use_content(inode, true)?;
+        let used = match self.use_content(inode, true) {
+            Ok(used) => used,
+            Err(Errno::ACCESS) => return self.cut_passed(inode, length_bytes, Errno::ACCESS),
+            Err(errno) => return Err(errno),
+        };
         self.must_fit(&used, length_bytes)?;
         self.drop_privileges(inode, &used.content, caller.user != 0)?;
         let file = used.content.file.blocking();

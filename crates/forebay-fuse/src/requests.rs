@@ -6,6 +6,7 @@ use crate::directory::Room;
 use crate::folder::Folder;
 use crate::handles::{Handle, OpenFile};
 use crate::names::{Attribute, AttributeAnswer, Caller, Changes, ChildName, Fresh};
+use crate::passed::PassedFile;
 use crate::permissions::NewMode;
 use crate::write_sync::WriteSync;
 use forebay_base::sync::Arc;
@@ -86,6 +87,14 @@ fn answer_empty(reply: ReplyEmpty, result: Result<(), Errno>) {
     }
 }
 
+/// Answers with how many bytes were written.
+fn answer_written(reply: ReplyWrite, result: Result<u32, Errno>) {
+    match result {
+        Ok(length_bytes) => reply.written(length_bytes),
+        Err(errno) => reply.error(reported(errno)),
+    }
+}
+
 impl Requests {
     fn file(&self, handle: FileHandle) -> Result<Arc<OpenFile>, Errno> {
         self.folder.handles.file(handle.0).ok_or(Errno::BADF)
@@ -124,6 +133,18 @@ impl Requests {
                 });
             }
         }
+    }
+
+    /// The same for a file that passes by the cache.
+    fn run_passed(
+        &self,
+        reply: ReplyEmpty,
+        handle: FileHandle,
+        job: impl FnOnce(&PassedFile) -> Result<(), Errno> + Send + 'static,
+    ) {
+        self.folder.with_passed(handle.0, move |passed| {
+            answer_empty(reply, passed.and_then(job));
+        });
     }
 }
 
@@ -351,9 +372,10 @@ impl Filesystem for Requests {
         lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let open = match self.file(handle) {
-            Ok(open) => open,
-            Err(errno) => return reply.error(reported(errno)),
+        let Ok(open) = self.file(handle) else {
+            return self
+                .folder
+                .read_passed(handle.0, offset_bytes, size_bytes, reply);
         };
         if lock_owner.is_none() {
             // Reads by programs name an owner of locks, so this one is for a page that the kernel
@@ -384,12 +406,16 @@ impl Filesystem for Requests {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let open = match self.file(handle) {
-            Ok(open) => open,
-            Err(errno) => return reply.error(reported(errno)),
-        };
         let Some(inside) = self.folder.change_gate.enter() else {
             return reply.error(reported(Errno::SHUTDOWN));
+        };
+        let Ok(open) = self.file(handle) else {
+            let done = move |written| {
+                drop(inside);
+                answer_written(reply, written);
+            };
+            let data = data.to_vec();
+            return self.folder.write_passed(handle.0, offset_bytes, data, done);
         };
         let drops_privileges = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let is_returned = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
@@ -400,17 +426,19 @@ impl Filesystem for Requests {
             Err(errno) => return reply.error(reported(errno)),
         };
         let data = &data[..fitting];
-        let range = offset_bytes..offset_bytes.saturating_add(fitting as u64);
-        let sync = WriteSync::asked(flags.0, &folder, &open, range.clone());
         let job = move |data: &[u8]| {
-            let length_bytes = data.len() as u32;
+            let granted = match folder.room_for(&open, offset_bytes, data.len(), is_returned) {
+                Ok(granted) => granted,
+                Err(errno) => return reply.error(reported(errno)),
+            };
+            let data = &data[..granted];
+            let range = offset_bytes..offset_bytes.saturating_add(granted as u64);
+            let sync = WriteSync::asked(flags.0, &folder, &open, range.clone());
+            let length_bytes = granted as u32;
             let done = move |written: Result<(), Errno>| {
                 let written = written.and_then(|()| sync.map_or(Ok(()), WriteSync::run));
                 drop(inside);
-                match written {
-                    Ok(()) => reply.written(length_bytes),
-                    Err(errno) => reply.error(reported(errno)),
-                }
+                answer_written(reply, written.map(|()| length_bytes));
             };
             if is_returned {
                 let taken = folder.take_returned(&open, data, offset_bytes, drops_privileges);
@@ -445,8 +473,10 @@ impl Filesystem for Requests {
         _lock_owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        let open = self.file(handle);
-        answer_empty(reply, open.and_then(|open| self.folder.flush(&open)));
+        match self.file(handle) {
+            Ok(open) => answer_empty(reply, self.folder.flush(&open)),
+            Err(_) => self.run_passed(reply, handle, |_passed| Ok(())),
+        }
     }
 
     fn release(
@@ -471,6 +501,9 @@ impl Filesystem for Requests {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
+        if self.file(handle).is_err() {
+            return self.run_passed(reply, handle, move |passed| passed.sync(data_only));
+        }
         self.run(reply, handle, move |folder, open| {
             folder.sync(open, data_only)
         });
@@ -655,9 +688,9 @@ impl Filesystem for Requests {
         let Some(inside) = self.folder.change_gate.enter() else {
             return reply.error(reported(Errno::SHUTDOWN));
         };
-        let open = match self.file(handle) {
-            Ok(open) => open,
-            Err(errno) => return reply.error(reported(errno)),
+        let Ok(open) = self.file(handle) else {
+            let range = offset_bytes..offset_bytes.saturating_add(length_bytes);
+            return self.run_passed(reply, handle, move |passed| passed.allocate(mode, range));
         };
         let folder = self.folder.clone();
         self.folder.crew.run(move || {
@@ -688,8 +721,13 @@ impl Filesystem for Requests {
             SEEK_HOLE => Sought::Hole,
             _ => return reply.error(reported(Errno::INVAL)),
         };
-        let (Ok(open), Ok(offset_bytes)) = (self.file(handle), u64::try_from(offset_bytes)) else {
-            return reply.error(reported(Errno::BADF));
+        let Ok(offset_bytes) = u64::try_from(offset_bytes) else {
+            return reply.error(reported(Errno::NXIO));
+        };
+        let Ok(open) = self.file(handle) else {
+            return self
+                .folder
+                .seek_passed(handle.0, sought.from(offset_bytes), reply);
         };
         let folder = self.folder.clone();
         self.folder

@@ -4,10 +4,11 @@
 //! and needs no permission on its data. Its entry in `/proc/self/fd` serves for what such a
 //! descriptor cannot do.
 
+use crate::identity::{IDENTIFYING, Identity};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, Stat, Statx, StatxFlags, Timespec, Timestamps, UTIME_NOW,
-    UTIME_OMIT, makedev,
+    AtFlags, CWD, Mode, OFlags, Stat, Statx, StatxAttributes, StatxFlags, Timespec, Timestamps,
+    UTIME_NOW, UTIME_OMIT, makedev,
 };
 use rustix::io::Errno;
 use rustix::path::DecInt;
@@ -120,47 +121,25 @@ pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
 /// How a file is opened only to name it.
 pub(crate) const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What distinguishes a file from every other one, also from a later one of the same number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    /// Its device and number.
-    pub(crate) place: (u64, u64),
-    pub(crate) kind: FileType,
-    /// When it was made, if the file system knows.
-    pub(crate) born: Option<(i64, u32)>,
-}
-
-impl Identity {
-    fn of(found: &Statx) -> Identity {
-        let mask = StatxFlags::from_bits_retain(found.stx_mask);
-        let born = (found.stx_btime.tv_sec, found.stx_btime.tv_nsec);
-        Identity {
-            place: (
-                makedev(found.stx_dev_major, found.stx_dev_minor),
-                found.stx_ino,
-            ),
-            kind: FileType::from_raw_mode(u32::from(found.stx_mode)),
-            born: mask.contains(StatxFlags::BTIME).then_some(born),
-        }
-    }
-}
-
-const IDENTIFYING: StatxFlags = StatxFlags::TYPE
-    .union(StatxFlags::INO)
-    .union(StatxFlags::BTIME);
-
-/// What distinguishes the file `fd` from others.
-pub(crate) fn identity_of(fd: impl AsFd) -> Result<Identity, Errno> {
-    let found = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, IDENTIFYING)?;
-    Ok(Identity::of(&found))
+/// A file as it was found by its name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looked {
+    pub(crate) identity: Identity,
+    pub(crate) stat: Stat,
+    /// Bytes can only be appended to it.
+    pub(crate) appends_only: bool,
 }
 
 /// The identity and the attributes of the file `name` in `parent`, without a descriptor. One call
 /// reports both, so they are those of the same file even if others replace it meanwhile.
-pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(Identity, Stat), Errno> {
+pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr, how: AtFlags) -> Result<Looked, Errno> {
     let wanted = IDENTIFYING.union(StatxFlags::BASIC_STATS);
-    let found = rustix::fs::statx(parent, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
-    Ok((Identity::of(&found), stat_of(&found)?))
+    let found = rustix::fs::statx(parent, name, AtFlags::SYMLINK_NOFOLLOW | how, wanted)?;
+    Ok(Looked {
+        identity: Identity::of(&found),
+        stat: stat_of(&found)?,
+        appends_only: found.stx_attributes.contains(StatxAttributes::APPEND),
+    })
 }
 
 /// `found` in the form of `stat`.
@@ -217,15 +196,16 @@ mod tests {
         for name in ["name", "link", "socket"] {
             let flags = AtFlags::SYMLINK_NOFOLLOW;
             let stat = rustix::fs::statat(&parent, name, flags).unwrap();
-            let (identity, looked) = look(parent.as_fd(), name.as_ref()).unwrap();
-            assert_eq!(format!("{looked:?}"), format!("{stat:?}"), "{name}");
-            assert_eq!(identity.place, (stat.st_dev, stat.st_ino));
+            let looked = look(parent.as_fd(), name.as_ref(), AtFlags::empty()).unwrap();
+            assert_eq!(format!("{:?}", looked.stat), format!("{stat:?}"), "{name}");
+            assert_eq!(looked.identity.place, (stat.st_dev, stat.st_ino));
         }
-        let (_, device) = look(
+        let device = look(
             open_folder(Path::new("/dev")).unwrap().as_fd(),
             "null".as_ref(),
+            AtFlags::empty(),
         )
         .unwrap();
-        assert_eq!(device.st_rdev, makedev(1, 3));
+        assert_eq!(device.stat.st_rdev, makedev(1, 3));
     }
 }

@@ -4,7 +4,7 @@ use crate::crew::Crew;
 use crate::folder::{Folder, Limits};
 use crate::handles::{Handle, OpenFile};
 use crate::inode::{Inode, ROOT};
-use crate::mount::{MountParts, MountSettings, build};
+use crate::mount::{MountFlags, MountParts, MountSettings, build};
 use crate::names::{Caller, ChildName};
 use crate::permissions::NewMode;
 use crate::shares::Shares;
@@ -80,6 +80,7 @@ impl TestFolder {
             mount_point: PathBuf::new(),
             allow_other: false,
             read_only: false,
+            flags: MountFlags::default(),
             shares: Shares::of(256 << 20),
         };
         let rt = Rt::real();

@@ -32,7 +32,8 @@ impl WriteSync {
         range: Range<u64>,
     ) -> Option<WriteSync> {
         let flags = OFlags::from_bits_retain(flags as u32);
-        flags.contains(DSYNC).then(|| WriteSync {
+        let is_asked = flags.contains(DSYNC) || folder.syncs_writes;
+        is_asked.then(|| WriteSync {
             folder: folder.clone(),
             open: open.clone(),
             range,

@@ -1,5 +1,6 @@
 //! Where clients find the server.
 
+use crate::client::encoded;
 use crate::private_socket::{ListenError, PrivateSocket, at};
 use crate::socket::Socket;
 use crate::tls::TlsCredentials;
@@ -7,6 +8,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::net::sockopt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
@@ -200,7 +202,10 @@ impl AsFd for Listener {
 }
 
 fn unix_uri(path: &Path) -> String {
-    format!("nbd+unix:///?socket={}", path.display())
+    format!(
+        "nbd+unix:///?socket={}",
+        encoded(path.as_os_str().as_bytes())
+    )
 }
 
 fn check_loopback(address: SocketAddr) -> Result<(), ListenError> {

@@ -1,12 +1,16 @@
 //! A unix socket that only this user may connect to.
 
-use rustix::fs::{Mode, chmod};
+use rustix::fs::{Mode, OFlags, chmod};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+
+/// The longest path of a socket, without the zero at its end.
+const LONGEST_BYTES: usize = 107;
 
 /// Why a server cannot listen.
 #[derive(Debug, Error)]
@@ -77,13 +81,17 @@ impl PrivateSocket {
     /// # Errors
     /// [`ListenError::InUse`], `NotASocket`, `System`.
     pub fn bind(path: &Path) -> Result<PrivateSocket, ListenError> {
+        if path.as_os_str().len() > LONGEST_BYTES {
+            return Err(at(path)(io::Error::new(
+                io::ErrorKind::InvalidFilename,
+                "the path of a socket has at most 107 bytes; give a shorter one",
+            )));
+        }
         check_free(path)?;
         // The socket is made under another name, closed to other users, and only then moved to its
         // place. So nobody can connect in between, and an old socket is replaced in one step.
-        let mut fresh = path.as_os_str().to_owned();
-        fresh.push(format!(".{}", std::process::id()));
-        let fresh = PathBuf::from(fresh);
-        let listener = UnixListener::bind(&fresh).map_err(at(path))?;
+        let fresh = path.with_file_name(format!(".{}", std::process::id()));
+        let listener = bind_at(&fresh).map_err(at(path))?;
         let placed = chmod(&fresh, Mode::RUSR | Mode::WUSR)
             .map_err(io::Error::from)
             .and_then(|()| inode(&fresh))
@@ -110,6 +118,20 @@ impl PrivateSocket {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Binds a socket to a path, which may be longer than the path of a socket.
+fn bind_at(path: &Path) -> io::Result<UnixListener> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return UnixListener::bind(path);
+    };
+    if path.as_os_str().len() <= LONGEST_BYTES {
+        return UnixListener::bind(path);
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(folder, flags, Mode::empty())?;
+    let short = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+    UnixListener::bind(short.join(name))
 }
 
 /// Refuses a path that is taken.
@@ -168,6 +190,27 @@ mod tests {
         let listener = PrivateSocket::bind(&path).unwrap();
         UnixStream::connect(&path).unwrap();
         drop(listener);
+    }
+
+    #[test]
+    fn every_path_that_a_socket_can_have_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = LONGEST_BYTES - folder.path().as_os_str().len() - 1;
+        let deep = folder.path().join("d".repeat(left - 2));
+        std::fs::create_dir(&deep).unwrap();
+        for path in [deep.join("s"), folder.path().join("s".repeat(left))] {
+            assert_eq!(path.as_os_str().len(), LONGEST_BYTES);
+            let socket = PrivateSocket::bind(&path).unwrap();
+            UnixStream::connect(&path).unwrap();
+            drop(socket);
+            assert!(!path.exists());
+            let mut longer = path.into_os_string();
+            longer.push("s");
+            let refused = PrivateSocket::bind(longer.as_ref()).unwrap_err();
+            let said = refused.to_string();
+            assert!(said.contains("at most 107 bytes"), "{said}");
+        }
+        assert_eq!(std::fs::read_dir(&deep).unwrap().count(), 0);
     }
 
     #[test]

@@ -13,6 +13,7 @@
 // If nobody reads the output, they would end a serving thread with a panic.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
+pub mod claims;
 mod commits;
 mod crew;
 pub mod error;

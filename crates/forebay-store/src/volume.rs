@@ -10,6 +10,7 @@ mod openers;
 pub use openers::Openers;
 
 use crate::Store;
+use crate::claims::Holder;
 use crate::error::Failure;
 use crate::files::OpenError;
 use crate::holes::Holes;
@@ -127,23 +128,26 @@ pub trait Opener: Send + Sync {
 }
 
 /// Who has a volume that was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeUser {
     /// Another server, of this program or of another one that claims what it serves.
     Server,
     /// The machine itself: a device that is mounted, or a part of another device.
     Machine,
+    /// This process has it, or what contains it.
+    Process(Holder),
 }
 
 impl fmt::Display for VolumeUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            VolumeUser::Server => "another server has it open; stop that one first",
-            VolumeUser::Machine => {
+        match self {
+            VolumeUser::Server => f.write_str("another server has it open; stop that one first"),
+            VolumeUser::Machine => f.write_str(
                 "this machine uses it: it is mounted, or is part of another device; unmount it \
-                 first, or only read it"
-            }
-        })
+                 first, or only read it",
+            ),
+            VolumeUser::Process(holder) => write!(f, "it is in use by {holder}; end that first"),
+        }
     }
 }
 

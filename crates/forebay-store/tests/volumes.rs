@@ -1,5 +1,6 @@
 //! The contract of openers, over each of them.
 
+use forebay_store::claims::Holder;
 use forebay_store::{
     FileStore, FileStoreSettings, MemoryStore, OpenError, Opener, Openers, Volume, VolumeError,
     VolumeMode, VolumeUser,
@@ -276,6 +277,14 @@ fn whoever_has_a_volume_is_named() {
     for (user, said) in [
         (VolumeUser::Server, "another server"),
         (VolumeUser::Machine, "this machine"),
+        (
+            VolumeUser::Process(Holder {
+                process: Some(7),
+                program: "forebay".to_owned(),
+                has: Some("/srv".into()),
+            }),
+            "it is in use by process 7 (forebay), which has /srv; end",
+        ),
     ] {
         assert!(user.to_string().starts_with(said), "{user}");
     }

@@ -21,6 +21,8 @@ pub(crate) struct Beside {
     pub(crate) connections: Option<usize>,
     /// What its volumes say of themselves, by their exports.
     pub(crate) figures: Vec<(String, Vec<Figure>)>,
+    /// What keeps it from its work now, a sentence each.
+    pub(crate) troubles: Vec<String>,
 }
 
 /// The statistics and histograms of a cache, and what its server knows, in the exposition format of
@@ -451,6 +453,7 @@ mod tests {
         Beside {
             connections: Some(3),
             figures: vec![("a \"disk\"".into(), figures)],
+            troubles: Vec::new(),
         }
     }
 

@@ -6,10 +6,15 @@ use crate::daemon::flags::ServerFlags;
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory};
+use forebay_fuse::MountFlags;
 use std::path::PathBuf;
 
 /// The words that were typed.
 #[derive(Args)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct TypedMount {
     /// The folder to show
     #[arg(value_name = "SRC")]
@@ -31,6 +36,26 @@ pub(crate) struct TypedMount {
           require_equals = true, default_value_t = false, default_missing_value = "true",
           hide_default_value = true, hide_possible_values = true)]
     read_only: bool,
+    /// Let programs there have the rights of their owners (root only)
+    #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, default_value_t = false, default_missing_value = "true",
+          hide_default_value = true, hide_possible_values = true)]
+    suid: bool,
+    /// Let devices there work (root only)
+    #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, default_value_t = false, default_missing_value = "true",
+          hide_default_value = true, hide_possible_values = true)]
+    dev: bool,
+    /// Let no program there be executed
+    #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, default_value_t = false, default_missing_value = "true",
+          hide_default_value = true, hide_possible_values = true)]
+    noexec: bool,
+    /// Make each write durable before it returns
+    #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, default_value_t = false, default_missing_value = "true",
+          hide_default_value = true, hide_possible_values = true)]
+    sync: bool,
     /// Stay in the foreground and print progress
     #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
           require_equals = true, default_value_t = false, default_missing_value = "true",
@@ -53,6 +78,7 @@ pub(crate) struct MountArguments {
     pub(crate) floor_bytes: Option<u64>,
     pub(crate) allow_other: bool,
     pub(crate) read_only: bool,
+    pub(crate) mount_flags: MountFlags,
     pub(crate) foreground: bool,
     pub(crate) flags: ServerFlags,
     /// Knobs of the file that was given.
@@ -77,6 +103,10 @@ impl TypedMount {
             );
             return Err(refusal::<C>(&["mount"], ErrorKind::ValueValidation, text));
         }
+        if (self.suid || self.dev) && !rustix::process::geteuid().is_root() {
+            let text = "--suid and --dev are root's: the system gives them to nobody else";
+            return Err(refusal::<C>(&["mount"], ErrorKind::ValueValidation, text));
+        }
         Ok(MountArguments {
             source,
             mount_point,
@@ -84,6 +114,12 @@ impl TypedMount {
             floor_bytes: self.memory.floor_bytes,
             allow_other: self.allow_other,
             read_only: self.read_only,
+            mount_flags: MountFlags {
+                suid: self.suid,
+                dev: self.dev,
+                noexec: self.noexec,
+                sync: self.sync,
+            },
             foreground: self.foreground,
             flags: self.flags,
             tuning: Tuning::default(),
@@ -116,6 +152,12 @@ mod tests {
             floor_bytes: None,
             allow_other: true,
             read_only: true,
+            mount_flags: MountFlags {
+                suid: false,
+                dev: false,
+                noexec: true,
+                sync: true,
+            },
             foreground: true,
             flags: ServerFlags {
                 metrics: Some("127.0.0.1:9100".parse().unwrap()),
@@ -131,6 +173,8 @@ mod tests {
             "64M",
             "--allow-other",
             "--read-only",
+            "--noexec",
+            "--sync",
             "--foreground",
             "--metrics",
             "127.0.0.1:9100",

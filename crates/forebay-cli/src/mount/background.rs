@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-/// Set in the environment of the background process.
+/// Set in the environment of the background process, to the number of the one that starts it.
 const MARK: &str = "FOREBAY_MOUNT_IN_BACKGROUND";
 
 /// Whether this is the background process.
@@ -20,7 +20,7 @@ pub(super) fn start() -> Result<(), CommandError> {
     let program = std::env::current_exe().map_err(failed())?;
     let mut child = Command::new(program)
         .args(std::env::args_os().skip(1))
-        .env(MARK, "1")
+        .env(MARK, std::process::id().to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -40,6 +40,29 @@ pub(super) fn start() -> Result<(), CommandError> {
         None => "not mounted".to_owned(),
     };
     Err(CommandError::Served(reason))
+}
+
+/// Until it is mounted the process in the background ends with the one that started it: a caller
+/// that gives up a start wants no mount later.
+pub(super) fn end_with_starter() -> Result<(), CommandError> {
+    let failed = |errno: rustix::io::Errno| {
+        CommandError::system("hear of the end of the start")(errno.into())
+    };
+    let starter = rustix::process::getppid();
+    let signal = Some(rustix::process::Signal::TERM);
+    rustix::process::set_parent_process_death_signal(signal).map_err(failed)?;
+    // It may have ended before, and nobody says that any more.
+    let told = std::env::var(MARK).unwrap_or_default();
+    if starter.map(|pid| pid.as_raw_nonzero().to_string()) != Some(told) {
+        return Err(CommandError::Served("the start was given up".to_owned()));
+    }
+    Ok(())
+}
+
+/// It answers, and goes on alone.
+pub(super) fn outlive_starter() -> Result<(), CommandError> {
+    rustix::process::set_parent_process_death_signal(None)
+        .map_err(|errno| CommandError::system("go on alone")(errno.into()))
 }
 
 /// Leaves the session of the process that started us. The background process does this first.

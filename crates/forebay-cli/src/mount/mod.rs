@@ -3,6 +3,7 @@
 mod arguments;
 mod background;
 mod serve;
+mod waiting;
 
 pub(crate) use arguments::{MountArguments, TypedMount};
 

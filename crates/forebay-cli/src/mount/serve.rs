@@ -1,7 +1,7 @@
 //! Serving a mount, from the cache to the last byte written.
 
 use super::arguments::MountArguments;
-use super::background;
+use super::{background, waiting};
 use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, write_all};
 use crate::daemon::looks::Looks;
@@ -13,14 +13,18 @@ use crate::daemon::store::cache_with_files;
 use crate::daemon::{memory, metrics, pressure, scrape};
 use crate::error::CommandError;
 use forebay::settings::Elastic;
-use forebay::{Cache, Settings};
-use forebay_base::Span;
-use forebay_base::sync::{Arc, Mutex, lock};
+use forebay::{Cache, Settings, Statistics};
+use forebay_base::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+    lock,
+};
 use forebay_base::units::show_bytes;
-use forebay_fuse::{Mount, MountError, MountParts, MountSettings, Shares, grant_descriptors};
+use forebay_base::{PAGE_BYTES, Span};
+use forebay_fuse::{Fullness, Mount, MountParts, MountSettings, Shares, grant_descriptors};
 use forebay_rt::{Rt, block_on};
+use forebay_store::Figure;
 use std::future::poll_fn;
-use std::path::Path;
 use std::pin::pin;
 use std::task::Poll;
 
@@ -28,13 +32,12 @@ use std::task::Poll;
 const DRAIN_PATIENCE: Span = Span::from_secs(10);
 /// Memory that the program and the stacks of its threads take beside `--memory`.
 const PROGRAM_BYTES: u64 = 16 << 20;
-/// The pause between two checks whether an ended mount has written everything.
-const RETRY_AFTER: Span = Span::from_millis(200);
 
 /// Serves until the folder is unmounted or a signal ends it.
 pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     let in_background = background::is_child();
     if in_background {
+        background::end_with_starter()?;
         background::leave_session()?;
     }
     // The mode of new files is the one their creator asked for, less the creator's own mask.
@@ -56,7 +59,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         files,
         store,
     };
-    let mount = Arc::new(start(&settings_of(arguments, shares), &parts)?);
+    let mount = Arc::new(waiting::start(&settings_of(arguments, shares), &parts)?);
     let is_written = Arc::new(Mutex::new(false));
     let served = Arc::downgrade(&mount);
     let abort = move || drop(served.upgrade().inspect(|mount| mount.abort()));
@@ -67,8 +70,8 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         say(refused);
     }
     if let Some(address) = arguments.flags.metrics {
-        let cache = cache.clone();
-        let address = scrape::serve(address, move || metrics::of(&cache, &Beside::default()))?;
+        let (cache, beside) = (cache.clone(), beside(arguments, &mount));
+        let address = scrape::serve(address, move || metrics::of(&cache, &beside()))?;
         scrape::announce(address);
     }
     let source = |socket| Source {
@@ -77,9 +80,12 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         feed,
         served: arguments.mount_point.display().to_string(),
         socket,
-        beside: Box::new(Beside::default),
+        beside: beside(arguments, &mount),
     };
     let control = control::start(arguments.flags.control.as_deref(), source)?;
+    if in_background {
+        background::outlive_starter()?;
+    }
     // The process that started us takes this line as the sign that the mount answers.
     say_ready(arguments.mount_point.display());
     if in_background {
@@ -97,6 +103,63 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     report_losses(&mount)?;
     say("everything is written");
     Ok(())
+}
+
+/// What the mount knows beside its cache: how full the source is.
+fn beside(arguments: &MountArguments, mount: &Arc<Mount>) -> Box<dyn Fn() -> Beside + Send + Sync> {
+    // The mount has to end when it is written.
+    let (mount, source) = (
+        Arc::downgrade(mount),
+        arguments.source.display().to_string(),
+    );
+    Box::new(move || {
+        let fullness = mount.upgrade().map(|mount| mount.fullness());
+        let fullness = fullness.unwrap_or_default();
+        Beside {
+            connections: None,
+            figures: vec![(source.clone(), figures_of(fullness))],
+            troubles: trouble_of(&source, fullness).into_iter().collect(),
+        }
+    })
+}
+
+fn figures_of(fullness: Fullness) -> Vec<Figure> {
+    let figure = |name, help, is_counter, value| Figure {
+        name,
+        help,
+        labels: Vec::new(),
+        is_counter,
+        value,
+    };
+    vec![
+        figure(
+            "source_refused_writes",
+            "Writes that were refused because the source had no room",
+            true,
+            fullness.refused_writes,
+        ),
+        figure(
+            "source_refused_bytes",
+            "Bytes of these writes",
+            true,
+            fullness.refused_bytes,
+        ),
+        figure(
+            "source_full",
+            "File systems of the source that have no room now",
+            false,
+            fullness.full_systems,
+        ),
+    ]
+}
+
+fn trouble_of(source: &str, fullness: Fullness) -> Option<String> {
+    (fullness.full_systems > 0).then(|| {
+        format!(
+            "{source} has no room: {} writes were refused since the start; make room there",
+            fullness.refused_writes
+        )
+    })
 }
 
 fn budget_of(arguments: &MountArguments, shares: Shares) -> Settings {
@@ -120,6 +183,7 @@ fn settings_of(arguments: &MountArguments, shares: Shares) -> MountSettings {
         mount_point: arguments.mount_point.clone(),
         allow_other: arguments.allow_other,
         read_only: arguments.read_only,
+        flags: arguments.mount_flags,
         shares,
     }
 }
@@ -134,43 +198,6 @@ fn report_losses(mount: &Mount) -> Result<(), CommandError> {
         )));
     }
     Ok(())
-}
-
-/// Mounts. If a mount of the same folder has ended and still writes, this waits for it first.
-fn start(settings: &MountSettings, parts: &MountParts) -> Result<Mount, CommandError> {
-    let mut is_reported = false;
-    loop {
-        match Mount::start(settings, parts.clone()) {
-            Err(MountError::InUse(source)) if !is_mounted(&source)? => {
-                if !is_reported {
-                    say("waiting for an ended mount to write what it held");
-                    is_reported = true;
-                }
-                block_on(parts.rt.sleep(RETRY_AFTER));
-            }
-            other => return other.map_err(|error| CommandError::Served(error.to_string())),
-        }
-    }
-}
-
-/// Whether some mount shows `source`, according to the system's list.
-fn is_mounted(source: &Path) -> Result<bool, CommandError> {
-    let path = Path::new("/proc/self/mountinfo");
-    let list = std::fs::read_to_string(path).map_err(CommandError::at("read", path))?;
-    Ok(shows(&list, source))
-}
-
-/// Whether a list of mounts contains one of ours that shows `source`.
-fn shows(list: &str, source: &Path) -> bool {
-    // The list writes a blank as an octal number. Other characters that it writes so are rare in
-    // paths.
-    let name = source.display().to_string().replace(' ', "\\040");
-    list.lines().any(|line| {
-        let filesystem = line.split(" - ").nth(1).unwrap_or_default();
-        let mut words = filesystem.split(' ');
-        // The type has our name only if the system's helper made the mount.
-        matches!(words.next(), Some("fuse" | "fuse.forebay")) && words.next() == Some(&name)
-    })
 }
 
 fn announce(arguments: &MountArguments, shares: &Shares) {
@@ -236,7 +263,24 @@ async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
     }
     mount.close().await;
     // Files that cannot be made durable were already given up by the mount.
-    write_all(cache, rt, async || {}).await;
+    let is_told = AtomicBool::new(false);
+    write_all(cache, rt, async || {
+        if !is_told.swap(true, Ordering::Relaxed) {
+            say(how_to_go_on(&cache.statistics()));
+        }
+    })
+    .await;
+}
+
+/// What to do about bytes that the source does not take, though the folder is unmounted.
+fn how_to_go_on(statistics: &Statistics) -> String {
+    let process = std::process::id();
+    format!(
+        "{} are kept in memory: once the source takes them (make room there, or mend it) this \
+         process, {process}, writes them and ends; to give them up interrupt it twice: kill -INT \
+         {process}",
+        show_bytes(statistics.dirty() * PAGE_BYTES as u64)
+    )
 }
 
 async fn take_mapped(mount: &Mount) {
@@ -244,25 +288,5 @@ async fn take_mapped(mount: &Mount) {
         say(format_args!(
             "cannot fetch the bytes stored to mapped files: {error}"
         ));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mount_of_ours_is_found_in_the_list() {
-        let list = [
-            "36 25 8:1 / / rw - ext4 /dev/root rw",
-            "90 25 0:41 / /mnt rw,noatime shared:1 - fuse.forebay /srv/a\\040b rw,user_id=0",
-            "91 25 0:42 / /x rw - fuse.sshfs /srv/c rw",
-            "92 25 0:43 / /y rw - fuse /srv/d rw",
-        ];
-        let list = &list.join("\n");
-        assert!(shows(list, Path::new("/srv/a b")));
-        assert!(!shows(list, Path::new("/srv/a")));
-        assert!(!shows(list, Path::new("/srv/c")));
-        assert!(shows(list, Path::new("/srv/d")));
     }
 }

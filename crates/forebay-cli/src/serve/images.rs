@@ -145,6 +145,7 @@ fn advised(error: VolumeError) -> CommandError {
             VolumeUser::Machine => "this machine uses it: it is mounted, or is part of another \
                                     device; unmount it first, or give --read-only"
                 .to_owned(),
+            VolumeUser::Process(_) => user.to_string(),
         },
         VolumeError::WrongLength {
             found_bytes,

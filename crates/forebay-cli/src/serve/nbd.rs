@@ -109,6 +109,7 @@ fn beside(server: &Arc<Server>, losses: &Losses) -> Box<dyn Fn() -> Beside + Sen
     Box::new(move || Beside {
         connections: Some(server.connections()),
         figures: losses.figures(),
+        troubles: Vec::new(),
     })
 }
 

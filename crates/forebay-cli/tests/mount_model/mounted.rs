@@ -65,6 +65,11 @@ impl Mounted {
         mounted
     }
 
+    /// The number of the server's process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The path of a name in the mount.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join("mount").join(name)

@@ -1,7 +1,9 @@
 //! Contents that are let go while others use their files.
 
+use crate::content::Content;
 use crate::names::Changes;
 use crate::testing::{CALLER, TestFolder, until};
+use forebay_base::sync::Arc;
 use forebay_rt::block_on;
 use forebay_store::{Fault, FaultAction, FaultWhen, IoKind};
 
@@ -46,5 +48,26 @@ fn a_file_that_is_cut_while_it_is_let_go_is_committed_before_it_is_closed() {
     synced.expect("nothing is asked of a file that is closed");
     let behind = std::fs::metadata(bench.behind().join("file")).unwrap();
     assert_eq!(behind.len(), 4096);
+    block_on(bench.cache.close()).unwrap();
+}
+
+/// Some file systems say of every file that it has no name, and what is in memory of it is not to
+/// be dropped for that.
+#[test]
+fn a_file_whose_names_are_not_counted_is_never_taken_for_a_removed_one() {
+    let bench = TestFolder::new();
+    for (name, names, is_nameless) in [("counted", 1, true), ("other", 0, false)] {
+        let open = bench.create(name, 0o600);
+        let inode = open.used.inode.clone();
+        let content = &open.used.content;
+        let mut stat = rustix::fs::stat(bench.behind().join(name)).unwrap();
+        stat.st_nlink = names;
+        let told = Content::new(content.object, content.file.clone(), &stat);
+        inode
+            .content
+            .with(|slot| slot.content = Some(Arc::new(told)));
+        std::fs::remove_file(bench.behind().join(name)).unwrap();
+        assert_eq!(bench.folder.is_nameless(&inode), is_nameless, "{name}");
+    }
     block_on(bench.cache.close()).unwrap();
 }

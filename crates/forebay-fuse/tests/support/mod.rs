@@ -2,9 +2,11 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod below;
+
 use forebay::{AttachedStore, Cache, Settings};
 use forebay_base::Span;
-use forebay_fuse::{Mount, MountParts, MountSettings, Shares, can_mount};
+use forebay_fuse::{Mount, MountFlags, MountParts, MountSettings, Shares, can_mount};
 use forebay_rt::thread::Stopwatch;
 use forebay_rt::{Rt, block_on};
 use forebay_store::{
@@ -98,6 +100,7 @@ impl TestMount {
             mount_point: folder.path().join("mount"),
             allow_other: rustix::process::geteuid().is_root(),
             read_only: false,
+            flags: MountFlags::default(),
             shares: Shares::of(256 << 20),
         };
         let mount = Mount::start(&settings, parts).expect("it is mounted");
@@ -107,6 +110,21 @@ impl TestMount {
             cache,
             mount: Some(mount),
         }
+    }
+
+    /// Mounts the folder `source` through a small cache.
+    pub(crate) fn over(source: &Path) -> TestMount {
+        TestMount::over_with(source, 16 << 20)
+    }
+
+    /// Mounts the folder `source` through a cache of `memory_bytes`.
+    pub(crate) fn over_with(source: &Path, memory_bytes: u64) -> TestMount {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let link = folder.path().join("source");
+        std::os::unix::fs::symlink(source, link).expect("a link");
+        TestMount::in_folder(folder, settings(memory_bytes), |cache, _, files| {
+            cache.attach(files).expect("a new cache takes a store")
+        })
     }
 
     /// Mounts an empty folder through a cache whose store fails on request.

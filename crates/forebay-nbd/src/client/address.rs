@@ -1,7 +1,7 @@
 //! Addresses of servers as people write them.
 
 use std::ffi::OsString;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -179,6 +179,20 @@ impl Parameters {
     }
 }
 
+/// `bytes` as they stand in an address: letters, digits, slashes and a few signs as they are.
+pub(crate) fn encoded(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for &byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            // A string takes everything.
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
+}
+
 /// `text` with its percent signs resolved.
 fn decoded(text: &str) -> Result<Vec<u8>, AddressError> {
     let mut bytes = Vec::with_capacity(text.len());
@@ -200,6 +214,30 @@ fn decoded(text: &str) -> Result<Vec<u8>, AddressError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_socket_of_any_name_is_found_by_its_address() {
+        let nasty: [&[u8]; 7] = [
+            b"/run/nbd.sock",
+            b"/run/a b&c=d",
+            b"/run/100%?#",
+            b"/run/new\nline\t",
+            b"/run/\xff\xfe",
+            "/run/\u{e9}t\u{e9}".as_bytes(),
+            b"/run/%41",
+        ];
+        for name in nasty {
+            let address = format!("nbd+unix:///?socket={}", encoded(name));
+            assert!(
+                address.bytes().all(|byte| byte.is_ascii_graphic()),
+                "{address}"
+            );
+            let read: Address = address.parse().unwrap();
+            let path = PathBuf::from(OsString::from_vec(name.to_vec()));
+            assert_eq!(read.place, Place::Unix(path), "{address}");
+        }
+        assert_eq!(encoded(b"/run/nbd-1_2.sock"), "/run/nbd-1_2.sock");
+    }
 
     #[test]
     fn addresses_are_read_as_libnbd_reads_them() {

@@ -27,6 +27,7 @@ mod store;
 mod trust;
 mod worker;
 
+pub(crate) use address::encoded;
 pub use address::{Address, AddressError};
 pub use opener::{NbdOpener, SCHEMES};
 pub use refusal::ClientError;

@@ -1,12 +1,13 @@
 //! Files and block devices as volumes: made, claimed for one server at a time, opened.
 
 use super::{Medium, Opener, Volume, VolumeError, VolumeMode, VolumeUser};
+use crate::claims::{self, Refused};
 use crate::error::Failure;
 use crate::file::FileStore;
 use crate::files::OpenMode;
 use crate::holes::{Extent, FileHoles, Holes};
 use crate::io::ObjectId;
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fmt;
@@ -34,11 +35,18 @@ impl Opener for Arc<FileStore> {
             OpenMode::ReadWrite
         };
         let opened = self.open(path, access)?;
+        let claimed_as = fstat(&claimed).map(|stat| (stat.st_dev, stat.st_ino));
         let medium = OpenVolume {
             files: self.clone(),
             object: opened.object,
             holes: FileHoles::new(claimed),
         };
+        let is_claimed = |stat: Stat| claimed_as == Ok((stat.st_dev, stat.st_ino));
+        let lent = self.lend(opened.object).map(fstat);
+        if !lent.is_some_and(|stat| stat.is_ok_and(is_claimed)) {
+            let text = "another file has its name since a moment ago; try again";
+            return Err(refused("open", path)(io::Error::other(text)));
+        }
         if opened.length_bytes == 0 {
             return Err(VolumeError::Empty {
                 address: address.to_owned(),
@@ -96,7 +104,7 @@ impl Medium for OpenVolume {
 
     fn is_removed(&self) -> bool {
         let named = self.files.named(self.object);
-        let stat = named.and_then(|file| Ok(rustix::fs::fstat(file)?));
+        let stat = named.and_then(|file| Ok(fstat(file)?));
         // A device is there without its name.
         let is_file = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
         stat.is_ok_and(|stat| is_file(stat.st_mode) && stat.st_nlink == 0)
@@ -159,19 +167,14 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Opens the file and locks it against another server: two caches before one file would overwrite
-/// each other's bytes. Those that only read may share it. Returns what a person should know, too.
+/// Opens the file and claims it. Returns what a person should know, too.
 fn claim(path: &Path, read_only: bool) -> Result<(File, Option<String>), VolumeError> {
     let (file, warning) = open_unused(path, read_only)?;
-    let operation = if read_only {
-        FlockOperation::NonBlockingLockShared
-    } else {
-        FlockOperation::NonBlockingLockExclusive
-    };
-    match flock(&file, operation) {
+    match claims::claim(&file, read_only) {
         Ok(()) => Ok((file, warning)),
-        Err(Errno::WOULDBLOCK) => Err(in_use(path, VolumeUser::Server)),
-        Err(errno) => Err(refused("lock", path)(errno.into())),
+        Err(Refused::Taken(None)) => Err(in_use(path, VolumeUser::Server)),
+        Err(Refused::Taken(Some(holder))) => Err(in_use(path, VolumeUser::Process(holder))),
+        Err(Refused::System(errno)) => Err(refused("lock", path)(errno.into())),
     }
 }
 

@@ -90,9 +90,7 @@ impl Source {
                 body: metrics::of(&self.cache, &(self.beside)()).into_bytes(),
             },
             ("GET", "/state") => Answer::json(OK, &self.state()),
-            ("GET", "/why") => with_last(request, |last| {
-                WhyWords::of(&self.cache, &self.cache.why(last), &self.socket)
-            }),
+            ("GET", "/why") => with_last(request, |last| self.why(last)),
             ("GET", "/stalls") => with_last(request, |last| Stalls::of(&self.cache, last)),
             ("POST", "/set") => self.set(&request.body),
             (_, "/metrics" | "/state" | "/why" | "/stalls" | "/events") => {
@@ -105,6 +103,18 @@ impl Source {
                 body: HELP.into(),
             },
         }
+    }
+
+    /// Who waited for what. What keeps the server from its work now comes first.
+    fn why(&self, last: Option<Span>) -> Value {
+        let words = WhyWords::of(&self.cache, &self.cache.why(last), &self.socket);
+        let mut why = serde_json::to_value(words).expect("our own words are JSON");
+        let troubles = (self.beside)().troubles;
+        let lines = troubles.iter().map(|trouble| format!("{trouble}\n"));
+        let before: String = lines.collect();
+        why["text"] = format!("{before}{}", why["text"].as_str().unwrap_or_default()).into();
+        why["troubles"] = troubles.into();
+        why
     }
 
     fn state(&self) -> State {

@@ -1,0 +1,173 @@
+//! What one of our processes caches no other does, whatever path leads to it.
+
+#[path = "mount_model/mounted.rs"]
+mod mounted;
+
+use mounted::{Mounted, is_left_out};
+use rustix::fs::{FlockOperation, fcntl_lock};
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+fn forebay(words: &[&str], paths: &[&Path]) -> Command {
+    let mut call = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    call.args(words).args(paths);
+    call
+}
+
+/// The reason for which `call` is refused.
+fn refusal(mut call: Command) -> String {
+    let output = call.output().expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{call:?} is not refused: {said}");
+    said
+}
+
+fn mount(source: &Path, at: &Path) -> Command {
+    forebay(&["mount", "--foreground", "--memory", "8M"], &[source, at])
+}
+
+fn serve(image: &Path, socket: &Path) -> Command {
+    let mut call = forebay(
+        &["serve", "nbd", "--memory", "128M", "--socket"],
+        &[socket, image],
+    );
+    call.stdout(Stdio::piped()).stderr(Stdio::piped());
+    call
+}
+
+/// A server, ended with this.
+struct Served(Child);
+
+impl Served {
+    fn start(mut call: Command) -> Served {
+        let mut child = call.spawn().expect("the program starts");
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().expect("it is piped");
+        let read = BufReader::new(stdout).read_line(&mut line);
+        read.expect("it is a pipe");
+        assert!(!line.is_empty(), "{call:?} does not serve");
+        Served(child)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An image in `folder`, which has the folder `deep` too.
+fn image_in(folder: &Path) -> PathBuf {
+    fs::create_dir_all(folder.join("deep")).expect("a folder");
+    let image = folder.join("deep/image");
+    let file = File::create(&image).expect("a file");
+    file.set_len(1 << 20).expect("a length");
+    image
+}
+
+#[test]
+fn what_a_mount_shows_is_refused_to_all_others() {
+    if is_left_out("what_a_mount_shows_is_refused_to_all_others") {
+        return;
+    }
+    let mut mounted = Mounted::start(8 << 20);
+    let source = mounted.behind("");
+    let image = image_in(&source);
+    let other = tempfile::tempdir().expect("a folder");
+    let (at, link) = (other.path().join("at"), other.path().join("link"));
+    fs::create_dir(&at).expect("a folder");
+    std::os::unix::fs::symlink(&image, &link).expect("a link");
+    let socket = other.path().join("nbd.sock");
+    let name = format!("process {} (forebay)", mounted.process());
+    for call in [
+        mount(&source, &at),
+        mount(&source.join("deep"), &at),
+        serve(&image, &socket),
+        serve(&link, &socket),
+    ] {
+        let said = refusal(call);
+        assert!(said.contains(&name), "{said}");
+    }
+    // Through the mount it is the same cache.
+    drop(Served::start(serve(&mounted.path("deep/image"), &socket)));
+    mounted.end();
+}
+
+#[test]
+fn a_folder_with_an_image_that_is_served_is_refused_to_a_mount() {
+    if is_left_out("a_folder_with_an_image_that_is_served_is_refused_to_a_mount") {
+        return;
+    }
+    let folder = Mounted::folders();
+    let [source, at] = ["source", "mount"].map(|name| folder.path().join(name));
+    let image = image_in(&source);
+    let served = Served::start(serve(&image, &folder.path().join("nbd.sock")));
+    let said = refusal(mount(&source, &at));
+    let name = format!(
+        "process {} (forebay), which has {}",
+        served.0.id(),
+        image.display()
+    );
+    assert!(said.contains(&name), "{said}");
+    let again = refusal(serve(&image, &folder.path().join("other.sock")));
+    assert!(
+        again.contains(&format!("process {}", served.0.id())),
+        "{again}"
+    );
+    drop(served);
+    let mut readers = serve(&image, &folder.path().join("nbd.sock"));
+    readers.arg("--read-only");
+    let served = Served::start(readers);
+    let mut call = mount(&source, &at);
+    call.arg("--read-only");
+    let mut mounted = Mounted::started(folder, call);
+    drop(served);
+    mounted.end();
+}
+
+/// A bucket in a folder has objects that a mount would show as they were.
+#[test]
+fn a_bucket_in_a_folder_is_refused_to_a_mount_and_shared_by_servers() {
+    if is_left_out("a_bucket_in_a_folder_is_refused_to_a_mount_and_shared_by_servers") {
+        return;
+    }
+    let folder = Mounted::folders();
+    let [source, at] = ["source", "mount"].map(|name| folder.path().join(name));
+    let address = |name: &str| PathBuf::from(format!("folder://{}/{name}", source.display()));
+    let volume = |name: &str| {
+        let mut call = serve(&address(name), &folder.path().join(name));
+        call.args(["--create", "1M"]);
+        call
+    };
+    let served = Served::start(volume("one"));
+    let said = refusal(mount(&source, &at));
+    assert!(
+        said.contains(&format!("process {}", served.0.id())),
+        "{said}"
+    );
+    drop((Served::start(volume("two")), served));
+}
+
+#[test]
+fn an_image_that_another_program_has_locked_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = image_in(folder.path());
+    let socket = folder.path().join("nbd.sock");
+    let file = OpenOptions::new().read(true).write(true).open(&image);
+    let file = file.expect("it opens");
+    let own = format!("process {}", std::process::id());
+    for operation in [
+        FlockOperation::NonBlockingLockShared,
+        FlockOperation::NonBlockingLockExclusive,
+    ] {
+        fcntl_lock(&file, operation).expect("nobody has it");
+        let said = refusal(serve(&image, &socket));
+        assert!(said.contains(&own), "{said}");
+    }
+    fcntl_lock(&file, FlockOperation::Unlock).expect("we have it");
+    drop(Served::start(serve(&image, &socket)));
+}

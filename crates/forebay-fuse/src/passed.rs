@@ -1,0 +1,147 @@
+//! Files whose bytes pass by the cache, because it could not read or write them as it needs: those
+//! to which bytes can only be appended, and those that the mount may write and not read.
+
+use crate::folder::Folder;
+use crate::handles::Handle;
+use crate::held::Held;
+use forebay_base::sync::Arc;
+use fuser::{ReplyData, ReplyLseek};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
+use rustix::io::Errno;
+
+fn reported(errno: Errno) -> fuser::Errno {
+    fuser::Errno::from_i32(errno.raw_os_error())
+}
+
+/// A file that is open in the source alone.
+#[derive(Debug)]
+pub(crate) struct PassedFile {
+    fd: OwnedFd,
+    appends: bool,
+}
+
+impl PassedFile {
+    /// Reads into `buffer` and returns how much of it was filled.
+    pub(crate) fn read(&self, buffer: &mut [u8], offset_bytes: u64) -> Result<usize, Errno> {
+        rustix::io::pread(&self.fd, buffer, offset_bytes)
+    }
+
+    /// Writes all of `bytes`, at the end if that is how it was opened.
+    pub(crate) fn write(&self, bytes: &[u8], offset_bytes: u64) -> Result<usize, Errno> {
+        if self.appends {
+            rustix::io::write(&self.fd, bytes)
+        } else {
+            rustix::io::pwrite(&self.fd, bytes, offset_bytes)
+        }
+    }
+
+    /// Makes what was written durable: the bytes and the length alone if `data_only`.
+    pub(crate) fn sync(&self, data_only: bool) -> Result<(), Errno> {
+        if data_only {
+            rustix::fs::fdatasync(&self.fd)
+        } else {
+            rustix::fs::fsync(&self.fd)
+        }
+    }
+
+    /// Gives a range room, takes it away, or makes it zeros.
+    pub(crate) fn allocate(&self, mode: i32, range: std::ops::Range<u64>) -> Result<(), Errno> {
+        let flags = FallocateFlags::from_bits(mode as u32).ok_or(Errno::OPNOTSUPP)?;
+        let length_bytes = range.end.saturating_sub(range.start);
+        rustix::fs::fallocate(&self.fd, flags, range.start, length_bytes)
+    }
+
+    /// The next data or hole.
+    pub(crate) fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
+        rustix::fs::seek(&self.fd, to)
+    }
+}
+
+impl Folder {
+    /// Leaves `job` to a thread that has time for it, with the passed file of the number `handle`.
+    pub(crate) fn with_passed(
+        &self,
+        handle: u64,
+        job: impl FnOnce(Result<&PassedFile, Errno>) + Send + 'static,
+    ) {
+        match self.handles.passed(handle) {
+            Some(passed) => self.crew.run(move || job(Ok(&passed))),
+            None => job(Err(Errno::BADF)),
+        }
+    }
+
+    /// Answers a read of a passed file.
+    pub(crate) fn read_passed(
+        &self,
+        handle: u64,
+        offset_bytes: u64,
+        size_bytes: u32,
+        reply: ReplyData,
+    ) {
+        self.with_passed(handle, move |passed| {
+            let mut buffer = vec![0; size_bytes as usize];
+            match passed.and_then(|passed| passed.read(&mut buffer, offset_bytes)) {
+                Ok(length_bytes) => reply.data(&buffer[..length_bytes]),
+                Err(errno) => reply.error(reported(errno)),
+            }
+        });
+    }
+
+    /// Writes to a passed file, and calls `done` with how many bytes were taken.
+    pub(crate) fn write_passed(
+        &self,
+        handle: u64,
+        offset_bytes: u64,
+        data: Vec<u8>,
+        done: impl FnOnce(Result<u32, Errno>) + Send + 'static,
+    ) {
+        self.with_passed(handle, move |passed| {
+            let written = passed.and_then(|passed| passed.write(&data, offset_bytes));
+            done(written.map(|length_bytes| length_bytes as u32));
+        });
+    }
+
+    /// Answers where the next data or hole of a passed file is.
+    pub(crate) fn seek_passed(&self, handle: u64, to: SeekFrom, reply: ReplyLseek) {
+        self.with_passed(handle, move |passed| {
+            match passed.and_then(|passed| passed.seek(to)) {
+                Ok(offset_bytes) => reply.offset(offset_bytes as i64),
+                Err(errno) => reply.error(reported(errno)),
+            }
+        });
+    }
+
+    /// Makes a file `length_bytes` long past the cache, which could not open it for `refused`.
+    pub(crate) fn cut_passed(
+        &self,
+        held: &Held,
+        length_bytes: u64,
+        refused: Errno,
+    ) -> Result<(), Errno> {
+        if held.content.is_in_use() {
+            return Err(refused);
+        }
+        let fd = self.sparing_surely(|| self.through.open(held, OFlags::WRONLY))?;
+        rustix::fs::ftruncate(fd, length_bytes)
+    }
+
+    /// Opens a file that the cache cannot open for what is asked with `flags`; `refused` is why.
+    /// Its content must not be in use.
+    pub(crate) fn pass(&self, held: &Held, flags: i32, refused: Errno) -> Result<u64, Errno> {
+        if held.content.is_in_use() {
+            return Err(refused);
+        }
+        let asked = OFlags::from_bits_retain(flags as u32);
+        let how = asked & (OFlags::RWMODE | OFlags::APPEND | OFlags::SYNC | OFlags::DSYNC);
+        let fd = self.sparing_surely(|| self.through.open(held, how))?;
+        Ok(self.handles.insert(Handle::Passed(Arc::new(PassedFile {
+            fd,
+            appends: asked.contains(OFlags::APPEND),
+        }))))
+    }
+}
+
+#[cfg(test)]
+#[path = "passed_tests.rs"]
+mod tests;

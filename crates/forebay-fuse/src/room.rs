@@ -1,0 +1,408 @@
+//! Room in the source for what is taken into memory.
+//!
+//! A write is answered long before the source has it, so its file system is asked for room first.
+//! While that has more room than what is dirty can need, one question is enough for many writes.
+//! Near its end what is dirty is written, and the room of each further write is allocated in the
+//! source before the write is answered. What neither tells beforehand, as a quota, fails later: a
+//! close or a sync reports it, and from then on each write is asked about
+//! ([decision 0114](../../../docs/decisions/0114-room-is-asked-for.md)).
+
+use crate::content::Content;
+use crate::folder::Folder;
+use crate::handles::OpenFile;
+use crate::held::Held;
+use crate::inode::Inode;
+use crate::keeper::RETIRING;
+use crate::losses::name_of;
+use forebay_base::PAGE_BYTES;
+use forebay_base::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+    lock,
+};
+use forebay_rt::say;
+use forebay_rt::wait::Permits;
+use forebay_store::LentFile;
+use rustix::fd::AsFd;
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Weak;
+
+/// Room that is left alone until every write is asked about: it covers writes under way, and what
+/// the file system needs beside the bytes.
+const MARGIN_BYTES: u64 = 16 << 20;
+/// Room that ends a shortage.
+const ENOUGH_BYTES: u64 = 4 << 20;
+/// What is taken without another question at most: others write there too.
+const MOST_CREDIT_BYTES: u64 = 64 << 20;
+
+/// The room of every file system of the source.
+#[derive(Debug)]
+pub(crate) struct Rooms {
+    source: PathBuf,
+    by_device: Mutex<BTreeMap<u64, Arc<Room>>>,
+    refused_writes: AtomicU64,
+    refused_bytes: AtomicU64,
+}
+
+/// The room of one file system.
+#[derive(Debug)]
+pub(crate) struct Room {
+    /// What can be taken before it is asked again.
+    credit_bytes: AtomicU64,
+    /// It is near its end, and what was dirty then is written.
+    is_tight: AtomicBool,
+    /// It has refused what it seemed to have room for.
+    is_strict: AtomicBool,
+    /// Held by the writer that finds it near its end.
+    entering: Permits,
+    shortage: Mutex<Option<Shortage>>,
+}
+
+/// A time without room.
+#[derive(Clone, Debug)]
+struct Shortage {
+    refused_writes: u64,
+    /// A file there, by which it is asked whether it has room again.
+    witness: Weak<Inode>,
+}
+
+/// How full the source is, for its operators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fullness {
+    /// Writes that were refused since the start because it had no room.
+    pub refused_writes: u64,
+    /// Their bytes.
+    pub refused_bytes: u64,
+    /// File systems of the source that have no room now.
+    pub full_systems: u64,
+}
+
+impl Rooms {
+    pub(crate) fn new(source: PathBuf) -> Rooms {
+        Rooms {
+            source,
+            by_device: Mutex::default(),
+            refused_writes: AtomicU64::new(0),
+            refused_bytes: AtomicU64::new(0),
+        }
+    }
+
+    fn of(&self, device: u64) -> Arc<Room> {
+        let new = || Arc::new(Room::new());
+        let mut rooms = lock(&self.by_device);
+        rooms.entry(device).or_insert_with(new).clone()
+    }
+
+    /// The rooms in which something was refused and which may still be full.
+    fn short(&self) -> Vec<Arc<Room>> {
+        let mut rooms: Vec<_> = lock(&self.by_device).values().cloned().collect();
+        rooms.retain(|room| lock(&room.shortage).is_some());
+        rooms
+    }
+
+    /// Whether one of them has no room.
+    pub(crate) fn is_short(&self) -> bool {
+        !self.short().is_empty()
+    }
+
+    pub(crate) fn fullness(&self) -> Fullness {
+        Fullness {
+            refused_writes: self.refused_writes.load(Ordering::Relaxed),
+            refused_bytes: self.refused_bytes.load(Ordering::Relaxed),
+            full_systems: self.short().len() as u64,
+        }
+    }
+}
+
+impl Room {
+    fn new() -> Room {
+        Room {
+            credit_bytes: AtomicU64::new(0),
+            is_tight: AtomicBool::new(false),
+            is_strict: AtomicBool::new(false),
+            entering: Permits::new(1),
+            shortage: Mutex::default(),
+        }
+    }
+
+    fn take(&self, bytes: u64) -> bool {
+        let left = |credit: u64| credit.checked_sub(bytes);
+        let order = Ordering::Relaxed;
+        self.credit_bytes.fetch_update(order, order, left).is_ok()
+    }
+
+    /// Takes note that `spare_bytes` are left beside everything that is dirty, and returns whether
+    /// `wanted_bytes` of them can be taken without a further question.
+    fn has_plenty(&self, spare_bytes: u64, wanted_bytes: u64) -> bool {
+        let margin = if self.is_tight.load(Ordering::Relaxed) {
+            // Otherwise each write would find it on the other side.
+            2 * MARGIN_BYTES
+        } else {
+            MARGIN_BYTES
+        };
+        let left = spare_bytes.saturating_sub(margin.saturating_add(wanted_bytes));
+        if left == 0 || self.is_strict.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.is_tight.store(false, Ordering::Relaxed);
+        let credit = (left / 2).min(MOST_CREDIT_BYTES);
+        self.credit_bytes.store(credit, Ordering::Relaxed);
+        true
+    }
+}
+
+impl Folder {
+    fn room_of<'a>(&self, content: &'a Content) -> &'a Arc<Room> {
+        content.room.get_or_init(|| self.rooms.of(content.device))
+    }
+
+    /// How many of `length_bytes` from `offset_bytes` on the source has room for, at least one if
+    /// any are wanted. The caller may have to wait until what is dirty is written. What the kernel
+    /// has returned is taken in any case: the program that stored it is past hearing.
+    ///
+    /// # Errors
+    /// [`Errno::NOSPC`], or what else the source says.
+    pub(crate) fn room_for(
+        &self,
+        open: &OpenFile,
+        offset_bytes: u64,
+        length_bytes: usize,
+        is_returned: bool,
+    ) -> Result<usize, Errno> {
+        let content = &open.used.content;
+        let room = self.room_of(content);
+        let wanted = length_bytes as u64;
+        if wanted == 0 || is_returned || room.take(wanted) {
+            return Ok(length_bytes);
+        }
+        let file = self.files.lend(content.object).ok_or(Errno::STALE)?;
+        if room.has_plenty(self.spare_bytes(&file), wanted) {
+            self.room_came_back(room);
+            return Ok(length_bytes);
+        }
+        self.enter_tight(room, content.device);
+        let granted = self.allocate_room(&file, content, offset_bytes, wanted);
+        match granted {
+            Ok(granted) => Ok(granted as usize),
+            Err(errno) => {
+                self.refuse(room, &open.used.inode, wanted, errno);
+                Err(errno)
+            }
+        }
+    }
+
+    /// What the file system of `file` has beside all that is dirty. What is dirty may have its room
+    /// already.
+    fn spare_bytes(&self, file: impl AsFd) -> u64 {
+        let system = match rustix::fs::fstatvfs(file) {
+            Ok(system) if system.f_blocks > 0 => system,
+            // It does not say; then it says it when it is written to.
+            _ => return u64::MAX,
+        };
+        // What is kept for root is for us, if we are that.
+        let blocks = if rustix::process::geteuid().is_root() {
+            system.f_bfree
+        } else {
+            system.f_bavail
+        };
+        let dirty_bytes = self.cache.statistics().dirty() * PAGE_BYTES as u64;
+        let free_bytes = blocks.saturating_mul(system.f_frsize);
+        free_bytes.saturating_sub(dirty_bytes)
+    }
+
+    /// Writes what is dirty in the file system `device`, unless that was done since it is near its
+    /// end: then its own numbers say what is left.
+    fn enter_tight(&self, room: &Room, device: u64) {
+        if room.is_tight.load(Ordering::Acquire) {
+            return;
+        }
+        let _permit = forebay_rt::block_on(room.entering.acquire(1));
+        if room.is_tight.load(Ordering::Acquire) {
+            return;
+        }
+        room.credit_bytes.store(0, Ordering::Relaxed);
+        self.write_out(device);
+        room.is_tight.store(true, Ordering::Release);
+    }
+
+    fn write_out(&self, device: u64) {
+        let is_meant = |inode: &Arc<Inode>| {
+            let content = inode.content.get();
+            content.is_some_and(|it| it.device == device && it.is_dirty())
+        };
+        let mut inodes = self.inodes.all();
+        inodes.retain(is_meant);
+        for some in inodes.chunks(RETIRING) {
+            // The cache reports what failed to those who wrote it.
+            let _ = self.sync_side_by_side(some);
+        }
+    }
+
+    /// Allocates room in the source for as much as it has of `wanted` bytes from `offset_bytes` on.
+    fn allocate_room(
+        &self,
+        file: &LentFile,
+        content: &Content,
+        offset_bytes: u64,
+        wanted: u64,
+    ) -> Result<u64, Errno> {
+        let page = PAGE_BYTES as u64;
+        let start = offset_bytes / page * page;
+        let mut granted = wanted;
+        loop {
+            let end = (offset_bytes + granted).next_multiple_of(page);
+            let allocated = if copies_on_write(file) {
+                Err(Errno::OPNOTSUPP)
+            } else {
+                let keeps_size = FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(file, keeps_size, start, end - start)
+            };
+            match allocated {
+                Ok(()) => {
+                    // It has another time of change now.
+                    content.mark_modified();
+                    return Ok(granted);
+                }
+                Err(Errno::NOSPC | Errno::DQUOT) if granted > page => {
+                    granted = granted.div_ceil(2);
+                }
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                    return self.counted_room(file, content, wanted);
+                }
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// As much of `wanted` bytes as is left by the numbers of a file system that allocates nothing
+    /// beforehand.
+    fn counted_room(&self, file: &LentFile, content: &Content, wanted: u64) -> Result<u64, Errno> {
+        if self.spare_bytes(file) < wanted {
+            self.write_out(content.device);
+        }
+        match self.spare_bytes(file).min(wanted) {
+            0 => Err(Errno::NOSPC),
+            granted => Ok(granted),
+        }
+    }
+
+    fn refuse(&self, room: &Room, inode: &Arc<Inode>, bytes: u64, errno: Errno) {
+        self.rooms.refused_writes.fetch_add(1, Ordering::Relaxed);
+        self.rooms.refused_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.begin_shortage(room, inode, errno);
+        if let Some(shortage) = &mut *lock(&room.shortage) {
+            shortage.refused_writes += 1;
+        }
+    }
+
+    fn begin_shortage(&self, room: &Room, inode: &Arc<Inode>, errno: Errno) {
+        let begun = Shortage {
+            refused_writes: 0,
+            witness: Arc::downgrade(inode),
+        };
+        {
+            let mut shortage = lock(&room.shortage);
+            if shortage.is_some() {
+                return;
+            }
+            *shortage = Some(begun);
+        }
+        say(format_args!(
+            "{}: no room is left for {} (error {}): writes that need more are refused, and what \
+             was taken before is kept and tried again; make room there",
+            self.rooms.source.display(),
+            name_of(inode).display(),
+            errno.raw_os_error(),
+        ));
+        // It looks whether there is room again.
+        self.keeper.news.wake_all();
+    }
+
+    /// Takes note of an error that a close or a sync reports: where the source refused what it
+    /// seemed to have room for, each write is asked about from now on.
+    pub(crate) fn note_failure(&self, open: &OpenFile, errno: Errno) {
+        if !matches!(errno, Errno::NOSPC | Errno::DQUOT) {
+            return;
+        }
+        let room = self.room_of(&open.used.content);
+        room.is_strict.store(true, Ordering::Relaxed);
+        room.credit_bytes.store(0, Ordering::Relaxed);
+        self.begin_shortage(room, &open.used.inode, errno);
+    }
+
+    /// Looks whether file systems that had no room have some again.
+    pub(crate) fn look_for_room(&self) {
+        for room in self.rooms.short() {
+            let witness = lock(&room.shortage).as_ref().map(|it| it.witness.clone());
+            let inode = witness.and_then(|witness| witness.upgrade());
+            // Where it is gone, the next write asks.
+            let held = inode.and_then(|inode| self.hold(&inode).ok());
+            let is_back = held.is_none_or(|held| self.has_enough(&room, &held));
+            if is_back {
+                self.room_came_back(&room);
+            }
+        }
+    }
+
+    fn has_enough(&self, room: &Room, held: &Held) -> bool {
+        if self.cache.statistics().dirty() == 0 {
+            room.is_strict.store(false, Ordering::Relaxed);
+        }
+        let spare_bytes = self.spare_bytes(held);
+        !room.is_strict.load(Ordering::Relaxed) && spare_bytes >= ENOUGH_BYTES
+    }
+
+    fn room_came_back(&self, room: &Room) {
+        let Some(shortage) = lock(&room.shortage).take() else {
+            return;
+        };
+        say(format_args!(
+            "{}: there is room again; {} writes were refused",
+            self.rooms.source.display(),
+            shortage.refused_writes,
+        ));
+    }
+}
+
+/// Whether a file system writes each byte to a new place, so that what a file has already is no
+/// room for its next bytes.
+fn copies_on_write(file: &LentFile) -> bool {
+    const BTRFS: u64 = 0x9123_683e;
+    const ZFS: u64 = 0x2fc1_2fc1;
+    const BCACHEFS: u64 = 0xca45_1a4e;
+    let system = rustix::fs::fstatfs(file);
+    system.is_ok_and(|found| [BTRFS, ZFS, BCACHEFS].contains(&(found.f_type as u64 & 0xffff_ffff)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_question_is_enough_for_many_writes_while_there_is_plenty() {
+        let room = Room::new();
+        assert!(!room.take(1), "it was never asked");
+        assert!(room.has_plenty(1 << 40, 1 << 20));
+        assert!(room.take(MOST_CREDIT_BYTES));
+        assert!(!room.take(1), "others write there too");
+    }
+
+    #[test]
+    fn near_the_end_each_write_is_asked_about() {
+        let room = Room::new();
+        assert!(!room.has_plenty(MARGIN_BYTES, 1));
+        assert!(!room.take(1));
+        assert!(room.has_plenty(MARGIN_BYTES + 8, 4));
+        assert!(room.take(2) && !room.take(1), "half of what is left");
+        room.is_tight.store(true, Ordering::Relaxed);
+        assert!(
+            !room.has_plenty(MARGIN_BYTES + 8, 4),
+            "not from write to write"
+        );
+        room.is_strict.store(true, Ordering::Relaxed);
+        assert!(!room.has_plenty(1 << 40, 1));
+    }
+}

@@ -1,0 +1,338 @@
+//! Claims: what one process caches no other may cache, or one would undo the writes of the other.
+//!
+//! A claim is a lock of `flock` on what is really open, so it has no name that could be evaded, it
+//! holds between containers, and it ends with its process. A folder that is served covers what lies
+//! in it: for that the claims of other processes of this program are looked up in `/proc/locks`.
+//! Byte ranges that other programs have locked, as `qemu` does, are found there too.
+
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat};
+use rustix::io::Errno;
+use std::fmt;
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+
+/// A process that has what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its number, where the system shows it.
+    pub process: Option<u32>,
+    /// The name of its program.
+    pub program: String,
+    /// What it has, if that is not what was asked for.
+    pub has: Option<PathBuf>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.process {
+            Some(process) => write!(f, "process {process} ({})", self.program)?,
+            None => f.write_str(&self.program)?,
+        }
+        match &self.has {
+            Some(path) => write!(f, ", which has {}", path.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why something could not be claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Somebody has it, or a part of it, or a folder around it; named where the system shows who.
+    Taken(Option<Holder>),
+    /// The system refuses the lock.
+    System(Errno),
+}
+
+/// Claims the file, device or folder that `opened` is open on, until the last descriptor of this
+/// opening is closed: for this process alone, or with others that only read.
+///
+/// ```
+/// use forebay_store::claims::{Refused, claim};
+///
+/// let folder = tempfile::tempdir()?;
+/// let one = std::fs::File::open(folder.path())?;
+/// let other = std::fs::File::open(folder.path())?;
+/// claim(&one, false).expect("nobody has it");
+/// assert!(matches!(claim(&other, true), Err(Refused::Taken(_))));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Refused`].
+pub fn claim(opened: impl AsFd, read_only: bool) -> Result<(), Refused> {
+    let opened = opened.as_fd();
+    let operation = if read_only {
+        FlockOperation::NonBlockingLockShared
+    } else {
+        FlockOperation::NonBlockingLockExclusive
+    };
+    let stat = fstat(opened).map_err(Refused::System)?;
+    match flock(opened, operation) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Err(Refused::Taken(holder_of(&stat))),
+        Err(errno) => return Err(Refused::System(errno)),
+    }
+    let text = read_to_string("/proc/locks").unwrap_or_default();
+    let locks: Vec<Lock> = text.lines().filter_map(Lock::read).collect();
+    let refused = |holder| Err(Refused::Taken(Some(holder)));
+    if let Some(holder) = foreign_range(&locks, &place_of(opened, &stat), read_only) {
+        return refused(holder);
+    }
+    let own = OwnClaim {
+        key: key_of(&stat),
+        chain: folders_above(opened, &stat),
+        read_only,
+    };
+    match locks.iter().find_map(|lock| own.overlap(lock)) {
+        Some(holder) => refused(holder),
+        None => Ok(()),
+    }
+}
+
+/// One line of `/proc/locks`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Lock {
+    /// `FLOCK`, `POSIX` or `OFDLCK`.
+    kind: String,
+    is_exclusive: bool,
+    process: Option<u32>,
+    /// The device and the number of the file, as the kernel writes them.
+    place: String,
+    /// First and last byte.
+    range: (u64, u64),
+}
+
+impl Lock {
+    fn read(line: &str) -> Option<Lock> {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let kind = words.next()?.to_owned();
+        // One that waits has an arrow here, and holds nothing.
+        let (_advisory, access) = (words.next()?, words.next()?);
+        let process = words.next()?.parse().ok().filter(|&process| process > 0);
+        let place = words.next()?.to_owned();
+        let first = words.next()?.parse().ok()?;
+        let last = words.next()?.parse().unwrap_or(u64::MAX);
+        let is_held = ["FLOCK", "POSIX", "OFDLCK"].contains(&&*kind);
+        is_held.then_some(Lock {
+            kind,
+            is_exclusive: access == "WRITE",
+            process,
+            place,
+            range: (first, last),
+        })
+    }
+}
+
+/// What this process claims.
+struct OwnClaim {
+    key: (u64, u64),
+    /// The folders that have it.
+    chain: Vec<(u64, u64)>,
+    read_only: bool,
+}
+
+impl OwnClaim {
+    /// The process that has `lock`, if it is one of this program and has a folder around this, or
+    /// something in this.
+    fn overlap(&self, lock: &Lock) -> Option<Holder> {
+        let process = lock.process?;
+        let is_shared = self.read_only && !lock.is_exclusive;
+        if lock.kind != "FLOCK" || is_shared || process == std::process::id() {
+            return None;
+        }
+        if program_of("self") != program_of(&process.to_string()) {
+            return None;
+        }
+        let (found, fd, path) = locked_by(process, &lock.place)?;
+        let key = key_of(&found);
+        let is_around = self.chain.contains(&key);
+        let is_inside = folders_above(&fd, &found).contains(&self.key);
+        (is_around || is_inside).then(|| Holder {
+            process: Some(process),
+            program: program_of(&process.to_string()),
+            has: Some(path),
+        })
+    }
+}
+
+/// What the process has open that it has locked at `place`.
+fn locked_by(process: u32, place: &str) -> Option<(Stat, OwnedFd, PathBuf)> {
+    let folder = PathBuf::from(format!("/proc/{process}"));
+    let entries = std::fs::read_dir(folder.join("fd")).ok()?;
+    entries.flatten().find_map(|entry| {
+        let said = read_to_string(folder.join("fdinfo").join(entry.file_name())).ok()?;
+        let is_it = said
+            .lines()
+            .any(|line| line.contains("FLOCK") && line.contains(place));
+        if !is_it {
+            return None;
+        }
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(entry.path(), flags, Mode::empty()).ok()?;
+        Some((fstat(&fd).ok()?, fd, std::fs::read_link(entry.path()).ok()?))
+    })
+}
+
+/// A process whose lock on bytes of the file at `place` excludes what is asked for.
+fn foreign_range(locks: &[Lock], place: &str, read_only: bool) -> Option<Holder> {
+    /// Bytes by which `qemu` shows that it writes to an image or changes its length.
+    const WRITES: [u64; 2] = [101, 103];
+    let excludes = |lock: &&Lock| {
+        let (first, last) = lock.range;
+        let writes = |byte| first <= byte && byte <= last;
+        let is_there = lock.kind != "FLOCK" && lock.place == place;
+        is_there && (!read_only || lock.is_exclusive || WRITES.into_iter().any(writes))
+    };
+    let lock = locks.iter().find(excludes)?;
+    Some(match lock.process {
+        Some(process) => Holder {
+            process: Some(process),
+            program: program_of(&process.to_string()),
+            has: None,
+        },
+        None => Holder {
+            process: None,
+            program: "a program that has locked bytes of it, as qemu does".to_owned(),
+            has: None,
+        },
+    })
+}
+
+/// The process that has a lock of `flock` on the file of `stat`, if the system shows it and it is
+/// not this one.
+fn holder_of(stat: &Stat) -> Option<Holder> {
+    let text = read_to_string("/proc/locks").unwrap_or_default();
+    let place = place_by(stat);
+    let mut locks = text.lines().filter_map(Lock::read);
+    let lock = locks.find(|lock| lock.kind == "FLOCK" && lock.place == place)?;
+    let process = lock.process.filter(|&it| it != std::process::id())?;
+    Some(Holder {
+        process: Some(process),
+        program: program_of(&process.to_string()),
+        has: None,
+    })
+}
+
+fn program_of(process: &str) -> String {
+    let name = read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
+/// The device and the number of the file as the kernel writes them in lists of locks, which we have
+/// one of. Some file systems show another device to programs.
+fn place_of(opened: impl AsFd, stat: &Stat) -> String {
+    let entry = format!("/proc/self/fdinfo/{}", opened.as_fd().as_raw_fd());
+    let said = read_to_string(entry).unwrap_or_default();
+    let mut lines = said.lines().filter_map(|line| line.strip_prefix("lock:"));
+    let lock = lines.find_map(Lock::read);
+    lock.map_or_else(|| place_by(stat), |lock| lock.place)
+}
+
+fn place_by(stat: &Stat) -> String {
+    let (major, minor) = (
+        rustix::fs::major(stat.st_dev),
+        rustix::fs::minor(stat.st_dev),
+    );
+    format!("{major:02x}:{minor:02x}:{}", stat.st_ino)
+}
+
+fn key_of(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// The folders that have what is open, the nearest first, as far as they can be reached. A file has
+/// the folder of the name by which it was opened.
+fn folders_above(opened: impl AsFd, stat: &Stat) -> Vec<(u64, u64)> {
+    const DEEPEST: usize = 4_096;
+    let mut above = Vec::new();
+    let mut at = if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+        folder_at(opened.as_fd(), Path::new(".."))
+    } else {
+        folder_of(opened.as_fd(), stat)
+    };
+    while let Some((fd, key)) = at {
+        if above.last() == Some(&key) || above.len() >= DEEPEST {
+            break;
+        }
+        above.push(key);
+        at = folder_at(&fd, Path::new(".."));
+    }
+    above
+}
+
+fn folder_at(parent: impl AsFd, name: &Path) -> Option<(OwnedFd, (u64, u64))> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(parent, name, flags, Mode::empty()).ok()?;
+    let key = key_of(&fstat(&fd).ok()?);
+    Some((fd, key))
+}
+
+fn folder_of(opened: impl AsFd, stat: &Stat) -> Option<(OwnedFd, (u64, u64))> {
+    let entry = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
+    let path = std::fs::read_link(entry).ok()?;
+    let named = rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    if key_of(&named) != key_of(stat) {
+        return None;
+    }
+    folder_at(CWD, path.parent()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    fn lock(line: &str) -> Lock {
+        Lock::read(line).expect("it is a lock")
+    }
+
+    #[test]
+    fn lines_of_the_system_are_read() {
+        let held = lock("1: FLOCK  ADVISORY  WRITE 708 00:13:1043 0 EOF");
+        assert_eq!((held.process, held.is_exclusive), (Some(708), true));
+        assert_eq!((&*held.place, held.range), ("00:13:1043", (0, u64::MAX)));
+        let range = lock("4: OFDLCK ADVISORY  READ -1 fd:00:77 100 101");
+        assert_eq!((range.process, range.range), (None, (100, 101)));
+        assert_eq!(
+            Lock::read("1: -> FLOCK  ADVISORY  WRITE 9 00:13:1 0 EOF"),
+            None
+        );
+        assert_eq!(Lock::read("3: LEASE  ACTIVE  READ 9 00:13:1 0 EOF"), None);
+    }
+
+    #[test]
+    fn bytes_that_others_have_locked_are_respected() {
+        let place = "fd:00:77";
+        let by = |line: &str, read_only| foreign_range(&[lock(line)], place, read_only);
+        let opens = "1: OFDLCK ADVISORY  READ -1 fd:00:77 100 100";
+        let writes = "1: OFDLCK ADVISORY  READ -1 fd:00:77 101 101";
+        let whole = "1: POSIX  ADVISORY  WRITE 1 fd:00:77 0 EOF";
+        let other = "1: POSIX  ADVISORY  WRITE 1 fd:00:78 0 EOF";
+        assert!(by(opens, false).is_some() && by(opens, true).is_none());
+        assert!(by(writes, true).is_some() && by(whole, true).is_some());
+        assert!(by(other, false).is_none());
+    }
+
+    #[test]
+    fn the_folders_around_a_file_are_found_whatever_led_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("one/two");
+        std::fs::create_dir_all(&deep).unwrap();
+        std::fs::write(deep.join("file"), b"").unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(deep.join("file"), &link).unwrap();
+        let opened = File::open(&link).unwrap();
+        let above = folders_above(&opened, &fstat(&opened).unwrap());
+        let key = |path: &Path| key_of(&rustix::fs::stat(path).unwrap());
+        let wanted = [&*deep, &folder.path().join("one"), folder.path()];
+        assert_eq!(above[..3], wanted.map(key));
+        assert_eq!(above.last(), Some(&key(Path::new("/"))));
+        let root = File::open("/").unwrap();
+        assert_eq!(
+            folders_above(&root, &fstat(&root).unwrap()),
+            [key(Path::new("/"))]
+        );
+    }
+}
