@@ -104,6 +104,11 @@ pub trait Medium: Holes {
         Vec::new()
     }
 
+    /// Whether somebody has cut it: it is shorter than when it was opened.
+    fn is_cut(&self) -> bool {
+        false
+    }
+
     /// Whether it has lost its name, so that what is written to it is gone with the last who has it
     /// open.
     fn is_removed(&self) -> bool {

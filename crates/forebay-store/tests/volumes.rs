@@ -196,13 +196,15 @@ fn what_is_no_file_or_empty_is_refused_and_free_again() {
 }
 
 #[test]
-fn a_file_that_is_removed_is_noticed() {
+fn a_file_that_is_cut_or_removed_is_noticed() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), b"1").unwrap();
+    std::fs::write(file.path(), b"12").unwrap();
     let files = FileStore::new(FileStoreSettings::default()).unwrap();
     let opened = files.open_volume(file.path().as_ref(), VolumeMode::ReadWrite);
     let medium = opened.unwrap().medium;
-    assert!(!medium.is_removed());
+    assert!(!medium.is_removed() && !medium.is_cut());
+    file.as_file().set_len(1).unwrap();
+    assert!(medium.is_cut() && !medium.is_removed());
     drop(file);
     assert!(medium.is_removed());
 }

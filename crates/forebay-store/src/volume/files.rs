@@ -40,6 +40,7 @@ impl Opener for Arc<FileStore> {
             files: self.clone(),
             object: opened.object,
             holes: FileHoles::new(claimed),
+            length_bytes: opened.length_bytes,
         };
         let is_claimed = |stat: Stat| claimed_as == Ok((stat.st_dev, stat.st_ino));
         let lent = self.lend(opened.object).map(fstat);
@@ -67,6 +68,7 @@ struct OpenVolume {
     files: Arc<FileStore>,
     object: ObjectId,
     holes: FileHoles,
+    length_bytes: u64,
 }
 
 impl fmt::Debug for OpenVolume {
@@ -75,6 +77,16 @@ impl fmt::Debug for OpenVolume {
             .field("object", &self.object)
             .field("holes", &self.holes)
             .finish_non_exhaustive()
+    }
+}
+
+impl OpenVolume {
+    /// None of a device, which has its length and is there without its name.
+    fn stat_of_file(&self) -> Option<Stat> {
+        let file = self.files.named(self.object).ok()?;
+        let stat = fstat(file).ok()?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        is_file.then_some(stat)
     }
 }
 
@@ -102,12 +114,13 @@ impl Medium for OpenVolume {
         Ok(())
     }
 
+    fn is_cut(&self) -> bool {
+        let stat = self.stat_of_file();
+        stat.is_some_and(|stat| (stat.st_size as u64) < self.length_bytes)
+    }
+
     fn is_removed(&self) -> bool {
-        let named = self.files.named(self.object);
-        let stat = named.and_then(|file| Ok(fstat(file)?));
-        // A device is there without its name.
-        let is_file = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
-        stat.is_ok_and(|stat| is_file(stat.st_mode) && stat.st_nlink == 0)
+        self.stat_of_file().is_some_and(|stat| stat.st_nlink == 0)
     }
 }
 
