@@ -59,7 +59,7 @@ pub mod why;
 
 pub use cache::{AttachedStore, Cache};
 pub use caller::{Caller, CallerKey, CallerKind};
-pub use counters::Counter;
+pub use counters::{Counter, Unit};
 pub use error::{AccessError, BuildError, MemoryError, SyncError};
 pub use file::{Advice, File, ReadRequest};
 pub use guard::PageGuard;

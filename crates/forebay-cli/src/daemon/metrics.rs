@@ -8,12 +8,6 @@ use forebay_store::{Figure, IoKind};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
-/// Counters in microseconds; they are exposed in seconds.
-const TIMES: [(Counter, &str); 2] = [
-    (Counter::BalancePausedUs, "balance_dirty_paused"),
-    (Counter::ThrottledUs, "reclaim_throttled"),
-];
-
 /// What a server knows beside its cache.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beside {
@@ -39,9 +33,11 @@ pub(crate) fn of(cache: &Cache, beside: &Beside) -> String {
 fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<usize>) -> Text {
     let mut text = Text(String::with_capacity(16 << 10));
     for (&counter, &value) in &statistics.counters {
-        match TIMES.iter().find(|(time, _)| *time == counter) {
-            Some((_, name)) => text.seconds(name, &[("", value)]),
-            None => text.counters(counter.name(), &[("", value)]),
+        let name = counter.name();
+        match counter.unit() {
+            // Those in microseconds are exposed in seconds.
+            Unit::Microseconds => text.seconds(name.trim_end_matches("_us"), &[("", value)]),
+            _ => text.counters(name, &[("", value)]),
         }
     }
     let bytes = |pages: u64| pages * PAGE_BYTES as u64;
