@@ -125,7 +125,10 @@ impl Engine {
         if let Err(turn) = backing.ask_commit(CommitTurn::new(object.clone())) {
             let (engine, backing) = (self.shared(), self.stores.get(backing.number));
             self.rt.spawn("commit", async move {
-                engine.commit_asked(&backing, turn, &Ticket::new()).await;
+                let ticket = Ticket::new();
+                let commit = engine.commit_asked(&backing, turn, &ticket);
+                // If it ends early, the turn says that its outcome is not known.
+                let _ = engine.watched("commit", commit).await;
             });
         }
     }

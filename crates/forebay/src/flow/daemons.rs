@@ -21,8 +21,7 @@ impl Engine {
     /// Starts a kswapd for each node.
     pub(crate) fn start(self: &Arc<Self>) {
         for node in 0..self.memory.nodes.len() {
-            let engine = self.clone();
-            self.rt.spawn("kswapd", async move {
+            self.keep("kswapd", move |engine| async move {
                 match engine.past.kswapd {
                     None => engine.kswapd(node).await,
                     Some(past) => engine.past_kswapd(past, node).await,
@@ -64,13 +63,11 @@ impl Engine {
         })?;
         *lock(&backing.attachment) = Some(attachment);
         self.begin_drain(&backing);
-        let (engine, of) = (self.clone(), backing.clone());
-        self.rt
-            .spawn("flusher", async move { engine.flusher(of).await });
+        let of = backing.clone();
+        self.keep("flusher", move |engine| engine.flusher(of.clone()));
         for _ in 0..COMMITTERS {
-            let (engine, of) = (self.clone(), backing.clone());
-            self.rt
-                .spawn("committer", async move { engine.committer(of).await });
+            let of = backing.clone();
+            self.keep("committer", move |engine| engine.committer(of.clone()));
         }
         Ok(backing)
     }

@@ -69,7 +69,7 @@ impl Engine {
 
     /// Does `work` on `object` as a task of its own: if the caller gives up, or `longest` passes,
     /// the work still comes to its end. None if it takes longer, and no other cut of the object,
-    /// which it may have to wait for, ends meanwhile.
+    /// which it may have to wait for, ends meanwhile; or if it panics.
     pub(crate) async fn apart<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -81,15 +81,16 @@ impl Engine {
         let (reporter, of) = (slot.clone(), object.clone());
         // An object with requests in flight is not forgotten.
         of.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        let engine = self.shared();
         self.rt.spawn(name, async move {
-            let result = work.await;
+            let result = engine.watched(name, work).await;
             of.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
             reporter.set(result);
         });
         loop {
             let ended = object.cuts.ended();
             if let Ok(result) = self.rt.timeout(longest, slot.take()).await {
-                return Some(result);
+                return result;
             }
             if object.cuts.ended() == ended {
                 self.overdue(name, longest);
