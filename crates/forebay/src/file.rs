@@ -570,7 +570,8 @@ impl File {
     /// [`SyncError::Store`] until a sync of this handle has reported it.
     pub fn unreported_failure(&self) -> Result<(), SyncError> {
         let Handle { object, cursor, .. } = &*self.handle;
-        match object.errors.check(*lock(cursor)) {
+        let is_good = object.has_nothing_refused() && self.is_written();
+        match object.errors.check(*lock(cursor), is_good) {
             None => Ok(()),
             Some(error) => Err(error.into()),
         }

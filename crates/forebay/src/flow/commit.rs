@@ -233,7 +233,8 @@ impl Engine {
             Committed::Durable => object.note_committed(changes),
             // Set once its pages are dirty again: a sync that begins meanwhile finds them dirty, or
             // gets the failure.
-            Committed::Failed(error) => object.errors.set(error),
+            Committed::Failed(error) if is_unstable => object.errors.set(error),
+            Committed::Failed(error) => object.errors.set_loss(error),
             Committed::Forgotten | Committed::NoAnswer => {}
         }
         if result == Committed::Durable {

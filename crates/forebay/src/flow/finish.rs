@@ -136,7 +136,8 @@ impl Engine {
             Err(refusal) => {
                 lock(&object.dirty).uncommitted.commit_failed();
                 self.mark(Mark::CommitFailed);
-                object.errors.set(refusal);
+                // The pages are clean, and the store may have lost them.
+                object.errors.set_loss(refusal);
                 Committed::Failed(refusal)
             }
         };

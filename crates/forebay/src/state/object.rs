@@ -336,6 +336,11 @@ impl ObjectState {
         self.syncs.get_or_init(Box::default)
     }
 
+    /// Whether nothing that a store refused is left to be written.
+    pub(crate) fn has_nothing_refused(&self) -> bool {
+        self.failed_pages.load(Ordering::Relaxed) == 0
+    }
+
     /// How many changes the store has made so far.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
