@@ -89,6 +89,7 @@ impl Engine {
         settings.check()?;
         let budget = Budget::plan(&settings)?;
         budget.check_floor(&settings)?;
+        budget.check_machine(&settings)?;
         let no_memory = |error: std::io::Error| BuildError::NoMemory {
             bytes: settings.memory_bytes,
             errno: error.raw_os_error().unwrap_or(0),

@@ -180,7 +180,9 @@ pub struct Statistics {
     pub elastic: Option<ElasticStatistics>,
     /// All memory that the cache has, bytes: what was taken at start, less what was given up, and
     /// what objects take. Objects may put it over the budget by a 256th of that, and by more if
-    /// open objects take over half of the budget or if zones say how many frames they have.
+    /// zones say how many frames they have, if the budget was made smaller under open objects, or
+    /// if closed files cannot be forgotten before they are durable. Beyond half of the budget no
+    /// further object is opened.
     pub memory_bytes: u64,
     /// The part of it that objects take beside their pages, bytes: open objects, and closed files
     /// of which something is remembered.

@@ -147,6 +147,8 @@ struct CommitQueue {
 
 /// How a store's queue is used for writing.
 pub(crate) struct WriteQueue {
+    /// What the store is like.
+    pub(crate) geometry: Geometry,
     /// Vectors for writes to this store alone: as many as may be under way.
     pub(crate) vectors: IoVectors,
     /// Writes that may always be under way, however slow the store is.
@@ -279,7 +281,7 @@ impl Backing {
     ) -> Backing {
         Backing {
             number,
-            geometry: store.geometry(),
+            geometry: queue.geometry,
             store,
             knobs: StoreKnobs::new(&settings),
             settings,
@@ -604,7 +606,9 @@ mod tests {
     use forebay_store::{MemoryStore, ObjectId};
 
     fn backing() -> Backing {
+        let store = Arc::new(MemoryStore::new());
         let queue = WriteQueue {
+            geometry: store.geometry(),
             samples: 0,
             reclaim_run_pages: 0,
             inodes: None,

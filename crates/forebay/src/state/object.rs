@@ -36,6 +36,9 @@ pub(crate) enum Origin {
 /// queues, and one handle. Measured by tests/object_memory.rs.
 const BESIDE_OBJECT_BYTES: usize = 900;
 
+/// The memory that a file takes beside its pages.
+pub(crate) const FILE_BYTES: u64 = (size_of::<ObjectState>() + BESIDE_OBJECT_BYTES) as u64;
+
 impl Origin {
     /// The memory that an object of this origin takes beside its pages.
     pub(crate) fn object_bytes(&self) -> u64 {
@@ -43,7 +46,7 @@ impl Origin {
             Origin::File { .. } => 0,
             Origin::Anonymous { slots } => size_of_val::<[AtomicU32]>(slots),
         };
-        (size_of::<ObjectState>() + BESIDE_OBJECT_BYTES + slots) as u64
+        FILE_BYTES + slots as u64
     }
 }
 
