@@ -7,6 +7,8 @@ mod server;
 
 use rustix::process::Signal;
 use server::{Served, through};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 const MIB: u64 = 1 << 20;
@@ -42,6 +44,76 @@ fn a_limit_on_the_size_of_files_fails_a_write_and_ends_nothing() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     let image = std::fs::read(folder.path().join("disk.img")).unwrap();
     assert!(image[1 << 20..][..4096].iter().all(|&byte| byte == 9));
+}
+
+#[test]
+fn a_store_that_refuses_is_one_line_when_it_begins_and_one_when_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = folder.path().join("c");
+    let (image, socket) = (folder.path().join("disk.img"), folder.path().join("s"));
+    let file = std::fs::File::create(&image).expect("the folder is ours");
+    file.set_len(16 * MIB).expect("it has no blocks");
+    let mut call = server::command(&image, &socket, &[]);
+    call.arg("--control").arg(&control);
+    let limit = ["--fsize=8388608:unlimited"];
+    let mut served = Served::started(through("prlimit", &limit, &call), socket);
+    let mut client = served.client();
+    assert_ne!(client.write(12 * MIB, &[7; 4096], true).unwrap(), 0);
+    served.read_until("disk.img) has refused writes");
+    let why = ask(&control, "why");
+    assert!(why.starts_with("store 0 ("), "{why}");
+    assert!(
+        why.contains("4 KiB are kept in memory and tried again"),
+        "{why}"
+    );
+    let top = ask(&control, "top");
+    assert!(
+        top.contains("has refused writes") && top.contains("fails "),
+        "{top}"
+    );
+    let metrics = metrics(&control);
+    for line in [
+        "forebay_bdi_requests_refused_total{bdi=\"0\",kind=\"write\",reason=\"out_of_range\"} ",
+        "forebay_bdi_failed_bytes{bdi=\"0\"} 4096",
+        "forebay_bdi_in_trouble{bdi=\"0\"} 1",
+        "forebay_sync_errors_total 1",
+        "forebay_client_errors_total 1",
+    ] {
+        assert!(metrics.contains(line), "{line} is missing in\n{metrics}");
+    }
+    let process = served.process().to_string();
+    let raised = std::process::Command::new("prlimit")
+        .args(["--pid", &process, "--fsize=unlimited:unlimited"])
+        .status();
+    assert!(raised.expect("the first call had it").success());
+    served.read_until("disk.img) no longer refuses writes");
+    assert!(!ask(&control, "why").contains("refused"));
+    let output = served.end(0);
+    let lines = output.lines().filter(|line| line.contains("refuse"));
+    assert_eq!(lines.count(), 0, "each was told once: {output}");
+}
+
+/// What `forebay COMMAND` prints of the server at `control`.
+fn ask(control: &Path, command: &str) -> String {
+    let mut call = std::process::Command::new(env!("CARGO_BIN_EXE_forebay"));
+    call.arg(command).arg(control);
+    if command == "top" {
+        call.arg("--once");
+    }
+    let output = call.output().expect("the program is built");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The metrics of the server at `control`.
+fn metrics(control: &Path) -> String {
+    let mut stream = UnixStream::connect(control).expect("the server listens");
+    let request = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+    stream.write_all(request).expect("the server reads");
+    let mut reply = String::new();
+    stream
+        .read_to_string(&mut reply)
+        .expect("the server answers");
+    reply
 }
 
 #[test]

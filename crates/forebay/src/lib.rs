@@ -55,6 +55,7 @@ pub mod policy;
 pub mod retune;
 pub mod settings;
 pub mod statistics;
+pub mod trouble;
 pub mod why;
 
 pub use cache::{AttachedStore, Cache};

@@ -2,7 +2,8 @@
 
 use forebay::histogram::{BOUNDS_US, Histogram, Histograms, RequestTimes};
 use forebay::statistics::{AtRiskStatistics, BackingStatistics, DrainStatistics};
-use forebay::{Cache, Counter, Statistics};
+use forebay::why::OpenWait;
+use forebay::{Cache, Statistics, Unit};
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_store::{Figure, IoKind};
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ use std::fmt::{Display, Write};
 pub(crate) struct Beside {
     /// Clients, if it counts them.
     pub(crate) connections: Option<usize>,
+    /// Requests that were answered with an error, if it counts them.
+    pub(crate) errors: Option<u64>,
     /// What its volumes say of themselves, by their exports.
     pub(crate) figures: Vec<(String, Vec<Figure>)>,
 }
@@ -25,6 +28,11 @@ pub(crate) fn of(cache: &Cache, beside: &Beside) -> String {
         &cache.histograms(),
         beside.connections,
     );
+    if let Some(errors) = beside.errors {
+        text.counters("client_errors", &[("", errors)]);
+    }
+    open_waits(&mut text, &cache.open_waits());
+    names(&mut text, cache);
     volumes(&mut text, &beside.figures);
     text.0.push_str("# EOF\n");
     text.0
@@ -92,8 +100,89 @@ fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<
         );
     }
     stores(&mut text, statistics);
+    refusals(&mut text, statistics);
     times(&mut text, histograms);
     text
+}
+
+/// What stores refuse.
+fn refusals(text: &mut Text, statistics: &Statistics) {
+    let stores = statistics.backings.iter().enumerate();
+    let refused: Vec<_> = stores
+        .flat_map(|(bdi, store)| {
+            let counts: Vec<_> = store.refused.iter().collect();
+            counts.into_iter().map(move |(kind, reason, count)| {
+                let labels = format!("{{bdi=\"{bdi}\",kind=\"{kind}\",reason=\"{reason}\"}}");
+                (labels, count)
+            })
+        })
+        .collect();
+    text.counters("bdi_requests_refused", &refused);
+    let each = |value: fn(&BackingStatistics) -> u64| {
+        of_stores(statistics, |backing| Some(value(backing)))
+    };
+    for (name, help, values) in [
+        (
+            "bdi_failed_bytes",
+            "Bytes that a store refused and that are kept and tried again",
+            each(|backing| backing.failed_pages * PAGE_BYTES as u64),
+        ),
+        (
+            "bdi_in_trouble",
+            "How many kinds of requests a store refuses now",
+            each(|backing| {
+                let troubles = backing.troubles.iter().flatten();
+                troubles.filter(|trouble| !trouble.is_over).count() as u64
+            }),
+        ),
+    ] {
+        text.gauge(name, help, &values);
+    }
+    text.gauge_seconds(
+        "bdi_silent_seconds",
+        "For how long a store has had requests and has answered none",
+        &each(|backing| backing.silent_us),
+    );
+    text.counters("bdi_silences", &each(|backing| backing.silences));
+}
+
+/// The waits that go on, by store and cause.
+fn open_waits(text: &mut Text, waits: &[OpenWait]) {
+    let mut by_cause: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for wait in waits {
+        let bdi = wait.bdi.map(|bdi| format!("bdi=\"{bdi}\","));
+        let (bdi, cause) = (bdi.unwrap_or_default(), wait.cause.name());
+        let labels = format!("{{{bdi}cause=\"{cause}\"}}");
+        let (count, oldest_us) = by_cause.entry(labels).or_default();
+        *count += 1;
+        *oldest_us = (*oldest_us).max(wait.waited.as_micros());
+    }
+    let of = |value: fn(&(u64, u64)) -> u64| -> Vec<(String, u64)> {
+        let each = by_cause.iter();
+        each.map(|(labels, sums)| (labels.clone(), value(sums)))
+            .collect()
+    };
+    text.gauge(
+        "waits_open",
+        "Waits that go on now",
+        &of(|(count, _)| *count),
+    );
+    text.gauge_seconds(
+        "wait_open_oldest_seconds",
+        "For how long the oldest of them has gone on",
+        &of(|(_, oldest_us)| *oldest_us),
+    );
+}
+
+/// What people call each store.
+fn names(text: &mut Text, cache: &Cache) {
+    let stores = 0..cache.statistics().backings.len();
+    let label = |bdi| {
+        let name = escaped(&cache.store_name(bdi));
+        (format!("{{bdi=\"{bdi}\",name=\"{name}\"}}"), 1)
+    };
+    let values: Vec<_> = stores.map(label).collect();
+    text.gauge("bdi_info", "The name of a store", &values);
 }
 
 /// What volumes say of themselves: all figures of one name together.
@@ -445,6 +534,7 @@ mod tests {
             figure("volume_epoch", Vec::new(), false, 7),
         ];
         Beside {
+            errors: Some(3),
             connections: Some(3),
             figures: vec![("a \"disk\"".into(), figures)],
         }

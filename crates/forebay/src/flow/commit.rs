@@ -204,9 +204,6 @@ impl Engine {
         backing.times.note(IoKind::Commit, took);
         *lock(&backing.next_commit_beside) = now + took.saturating_mul(REST);
         drop(at_work);
-        if let Err(error) = &answered {
-            self.note_refusal(backing.number, IoKind::Commit, error.failure);
-        }
         let result = match answered {
             Ok(()) => Committed::Durable,
             // Of other stores nobody has the pages any more: then it is a failure.

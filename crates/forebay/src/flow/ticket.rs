@@ -2,6 +2,7 @@
 //! leave but that must not stay half done.
 
 use crate::engine::Engine;
+use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::object::ObjectState;
 use forebay_base::Span;
@@ -36,16 +37,17 @@ impl Engine {
         request: Request,
         ticket: &Arc<Ticket>,
     ) -> Result<(), StoreError> {
+        // A commit is at work as its caller says.
+        let is_aside = request.kind != IoKind::Commit;
+        let at_work = is_aside.then(|| self.at_work(backing, Part::Aside));
         let io = Io::new(request, Vec::new(), ticket.clone(), 0);
         self.submit(backing, io);
         let result = ticket.0.take().await;
-        match result {
-            Ok(()) if matches!(request.kind, IoKind::SetLength | IoKind::Discard) => {
-                // There may be room now.
-                backing.pardon();
-            }
-            Ok(()) => {}
-            Err(error) => self.note_fault(backing, error),
+        drop(at_work);
+        self.note_outcome(backing, request.kind, &result);
+        if result.is_ok() && matches!(request.kind, IoKind::SetLength | IoKind::Discard) {
+            // There may be room now.
+            backing.pardon();
         }
         result
     }

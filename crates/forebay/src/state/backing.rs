@@ -18,6 +18,7 @@ use crate::state::knobs::StoreKnobs;
 use crate::state::object::{ObjectState, QueuePlace, Queueing};
 use crate::state::outstanding::Outstanding;
 use crate::state::read_meter::ReadMeter;
+use crate::state::refusals::Refusals;
 use crate::state::stamp::Stamp;
 use crate::state::times::RequestCounts;
 use crate::state::vectors::IoVectors;
@@ -37,7 +38,7 @@ use forebay_store::{Durability, Failure, Geometry, Store};
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Rates of a store and when they were last estimated.
 #[derive(Clone, Copy, Debug)]
@@ -168,6 +169,8 @@ pub(crate) struct WriteQueue {
 pub(crate) struct Backing {
     pub(crate) number: usize,
     pub(crate) store: Arc<dyn Store>,
+    /// What the program calls it.
+    pub(crate) name: OnceLock<Box<str>>,
     pub(crate) geometry: Geometry,
     /// As it was attached. What changes since then is in `knobs`.
     pub(crate) settings: BackingSettings,
@@ -233,6 +236,7 @@ pub(crate) struct Backing {
     pub(crate) reads: ReadMeter,
     /// How long it took for its requests.
     pub(crate) times: RequestCounts,
+    pub(crate) refusals: Refusals,
 }
 
 impl fmt::Debug for Backing {
@@ -283,6 +287,7 @@ impl Backing {
             number,
             geometry: queue.geometry,
             store,
+            name: OnceLock::new(),
             knobs: StoreKnobs::new(&settings),
             settings,
             reclaimable: AtomicU64::new(0),
@@ -326,6 +331,7 @@ impl Backing {
             activity: Activity::default(),
             reads: ReadMeter::default(),
             times: RequestCounts::default(),
+            refusals: Refusals::default(),
         }
     }
 
@@ -617,7 +623,6 @@ mod tests {
             reclaim_writes: ReclaimWrites::Always,
             congestion: None,
         };
-        let store = Arc::new(MemoryStore::new());
         Backing::new(0, store, BackingSettings::default(), queue, 0)
     }
 
