@@ -1,13 +1,17 @@
-//! `forebay serve nbd` under limits of the system whose signals would end it with dirty pages.
+//! The servers under limits of the system whose signals would end them with dirty pages.
 
 #[path = "serve_nbd/client.rs"]
 mod client;
+#[path = "mount_model/mounted.rs"]
+mod mounted;
 #[path = "serve_nbd/server.rs"]
 mod server;
 
+use mounted::{Mounted, is_left_out};
 use rustix::process::Signal;
 use server::{Served, through};
 use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -81,16 +85,53 @@ fn a_store_that_refuses_is_one_line_when_it_begins_and_one_when_it_ends() {
     ] {
         assert!(metrics.contains(line), "{line} is missing in\n{metrics}");
     }
-    let process = served.process().to_string();
-    let raised = std::process::Command::new("prlimit")
-        .args(["--pid", &process, "--fsize=unlimited:unlimited"])
-        .status();
-    assert!(raised.expect("the first call had it").success());
+    raise_limit(served.process());
     served.read_until("disk.img) no longer refuses writes");
     assert!(!ask(&control, "why").contains("refused"));
     let output = served.end(0);
     let lines = output.lines().filter(|line| line.contains("refuse"));
     assert_eq!(lines.count(), 0, "each was told once: {output}");
+}
+
+#[test]
+fn a_mount_tells_of_a_source_that_refuses_in_the_same_way() {
+    if is_left_out("a_mount_tells_of_a_source_that_refuses_in_the_same_way") {
+        return;
+    }
+    let folder = Mounted::folders();
+    let control = folder.path().join("c");
+    let mut call = std::process::Command::new(env!("CARGO_BIN_EXE_forebay"));
+    call.args(["mount", "--foreground", "--memory", "32M", "--control"]);
+    let folders = ["source", "mount"].map(|name| folder.path().join(name));
+    call.arg(&control).args(folders);
+    let limit = ["--fsize=1048576:unlimited"];
+    let mut mounted = Mounted::started(folder, through("prlimit", &limit, &call));
+    let file = std::fs::File::create(mounted.path("log")).expect("the folder is ours");
+    // The write, or the sync, fails as soon as the server knows.
+    let written = file.write_all_at(&[7; 4096], 2 * MIB);
+    let synced = written.and_then(|()| file.sync_all());
+    assert!(synced.is_err(), "it is past the limit");
+    mounted.read_until("source) has refused ");
+    let why = ask(&control, "why");
+    assert!(why.contains("has refused "), "{why}");
+    assert!(metrics(&control).contains("forebay_bdi_in_trouble{bdi=\"0\"} 1"));
+    raise_limit(mounted.process());
+    // It is told by its next sync, or was by the one before.
+    let _ = file.write_all_at(&[7; 4096], 2 * MIB);
+    let _ = file.sync_all();
+    mounted.read_until("source) no longer refuses ");
+    drop(file);
+    mounted.end();
+    let bytes = std::fs::read(mounted.behind("log")).expect("it is written");
+    assert_eq!(bytes[2 << 20..], [7; 4096]);
+}
+
+fn raise_limit(process: u32) {
+    let raised = std::process::Command::new("prlimit")
+        .args(["--pid", &process.to_string()])
+        .arg("--fsize=unlimited:unlimited")
+        .status();
+    assert!(raised.expect("the first call had it").success());
 }
 
 /// What `forebay COMMAND` prints of the server at `control`.

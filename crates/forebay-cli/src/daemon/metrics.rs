@@ -515,6 +515,7 @@ mod tests {
     use super::*;
     use forebay::elastic::MemorySeen;
     use forebay::settings::Elastic;
+    use forebay::why::Cause;
     use forebay::{Cache, Settings};
     use forebay_store::{MemoryStore, ObjectId};
     use std::collections::BTreeSet;
@@ -574,6 +575,13 @@ mod tests {
             "forebay_connections 3",
             "forebay_bdi_write_bandwidth_bytes_per_second{bdi=\"0\"} ",
             "forebay_balance_dirty_paused_seconds_total 0.000000",
+            "forebay_balance_dirty_along_seconds_total 0.000000",
+            "forebay_allocstall_seconds_total 0.000000",
+            "forebay_sync_waited_seconds_total 0.000000",
+            "forebay_bdi_info{bdi=\"0\",name=\"store 0\"} 1",
+            "forebay_bdi_in_trouble{bdi=\"0\"} 0",
+            "forebay_bdi_silent_seconds{bdi=\"0\"} 0.000000",
+            "forebay_client_errors_total 3",
             "forebay_bdi_throttled_seconds_total{bdi=\"0\"} 0.000000",
             "forebay_bdi_idle_while_throttled_seconds_total{bdi=\"0\"} 0.000000",
             "forebay_dirty_limit_bytes ",
@@ -581,6 +589,38 @@ mod tests {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn waits_that_go_on_are_shown_by_store_and_cause_with_the_oldest() {
+        let wait = |bdi, cause, ms| OpenWait {
+            caller: forebay::CallerKey::CACHE,
+            bdi,
+            cause,
+            waited: Span::from_millis(ms),
+        };
+        let waits = [
+            wait(Some(1), Cause::Commit, 25_000),
+            wait(Some(1), Cause::Commit, 3),
+            wait(None, Cause::Memory, 7),
+        ];
+        let mut text = Text(String::new());
+        open_waits(&mut text, &waits);
+        for line in [
+            "forebay_waits_open{bdi=\"1\",cause=\"commit\"} 2\n",
+            "forebay_wait_open_oldest_seconds{bdi=\"1\",cause=\"commit\"} 25.000000\n",
+            "forebay_waits_open{cause=\"another budget\"} 1\n",
+        ] {
+            let line = line.replace("another budget", Cause::Memory.name());
+            assert!(text.0.contains(&line), "{line} is missing in\n{}", text.0);
+        }
+    }
+
+    #[test]
+    fn no_counter_is_exposed_in_microseconds() {
+        let text = text();
+        let raw = text.lines().find(|line| line.contains("_us"));
+        assert_eq!(raw, None);
     }
 
     #[test]
