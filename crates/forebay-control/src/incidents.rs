@@ -14,7 +14,7 @@ use serde_json::Value;
 pub struct IncidentWords {
     /// Since the server was started.
     pub at_us: u64,
-    /// set, memory, failed or fenced.
+    /// set, memory, failed, fenced or task.
     pub kind: String,
     /// The store, if it is about one.
     pub store: Option<usize>,
@@ -55,6 +55,13 @@ fn words(incident: &Incident) -> IncidentWords {
             requests: Some(refusal.requests),
             last_us: Some(refusal.last.as_micros()),
             ..of(kind_of(refusal.failure), refused(refusal))
+        },
+        Happening::TaskEnded { name, times, last } => IncidentWords {
+            last_us: Some(last.as_micros()),
+            ..of(
+                "task",
+                format!("the task '{name}' ended unexpectedly, {times} times so far"),
+            )
         },
         _ => of("other", format!("{:?}", incident.what)),
     }

@@ -13,4 +13,5 @@ pub mod place;
 pub mod state;
 pub mod time;
 pub mod trace;
+pub mod troubles;
 pub mod waits;

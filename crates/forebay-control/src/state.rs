@@ -1,6 +1,7 @@
 //! Everything about a cache at one instant, as one JSON object.
 
 use super::knobs;
+use super::troubles::{TroubleWords, trouble_of};
 use super::waits::{CallerWords, WaitWords, waits};
 use forebay::statistics::{BackingStatistics, ZoneStatistics};
 use forebay::{Cache, Statistics};
@@ -84,6 +85,9 @@ pub struct ZoneWords {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreWords {
+    /// What people call it.
+    #[serde(default)]
+    pub name: String,
     pub dirty_bytes: u64,
     pub writeback_bytes: u64,
     pub threshold_bytes: u64,
@@ -96,6 +100,12 @@ pub struct StoreWords {
     pub writes_in_flight: u32,
     pub throttled_us: u64,
     pub silent_us: u64,
+    /// What it refuses now.
+    #[serde(default)]
+    pub refuses: Vec<TroubleWords>,
+    /// What it refused and is kept.
+    #[serde(default)]
+    pub failed_bytes: u64,
     /// The age of its oldest dirty page, if there is one.
     pub oldest_dirty_us: Option<u64>,
 }
@@ -135,7 +145,7 @@ impl State {
                 .map(|(it, &value)| (it.name().into(), value))
                 .collect(),
             zones: statistics.zones.iter().map(zone_of).collect(),
-            stores: statistics.backings.iter().map(store_of).collect(),
+            stores: stores(cache, &statistics),
             callers: callers(cache, &waits),
             waits,
         }
@@ -198,8 +208,21 @@ fn zone_of(zone: &ZoneStatistics) -> ZoneWords {
     }
 }
 
-fn store_of(store: &BackingStatistics) -> StoreWords {
+fn stores(cache: &Cache, statistics: &Statistics) -> Vec<StoreWords> {
+    let numbered = statistics.backings.iter().enumerate();
+    numbered
+        .map(|(bdi, store)| store_of(cache.store_name(bdi), store))
+        .collect()
+}
+
+fn store_of(name: String, store: &BackingStatistics) -> StoreWords {
+    let troubles = store.troubles.iter().flatten();
+    let refuses = troubles.filter(|trouble| !trouble.is_over);
+    let refuses = refuses.map(|trouble| trouble_of(&name, store.failed_pages, trouble));
     StoreWords {
+        refuses: refuses.collect(),
+        failed_bytes: byte_of(store.failed_pages),
+        name,
         dirty_bytes: byte_of(store.reclaimable),
         writeback_bytes: byte_of(store.writeback),
         threshold_bytes: byte_of(store.dirty_thresh),

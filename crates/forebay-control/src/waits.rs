@@ -3,7 +3,9 @@
 use super::incidents::{IncidentWords, incidents};
 use super::knobs::{self, plain};
 use super::time::show_time;
+use super::troubles::{TroubleWords, trouble_of};
 use forebay::event::{PauseView, WaitedCall};
+use forebay::trouble::StoreTrouble;
 use forebay::why::{Advice, WaitRow, WhyLine};
 use forebay::{Cache, Caller, CallerKey, CallerKind, Why};
 use forebay_base::Span;
@@ -71,8 +73,34 @@ pub struct WhyWords {
     window_us: u64,
     waited_us: u64,
     lines: Vec<WhyLineWords>,
+    /// The stores that are silent or refuse something, now.
+    troubles: Vec<StoreTroubleWords>,
     /// The same for people.
     text: String,
+}
+
+/// What is wrong with a store.
+#[derive(Debug, Serialize)]
+struct StoreTroubleWords {
+    store: usize,
+    name: String,
+    silent_us: u64,
+    kept_bytes: u64,
+    refuses: Vec<TroubleWords>,
+}
+
+impl From<&StoreTrouble> for StoreTroubleWords {
+    fn from(of: &StoreTrouble) -> StoreTroubleWords {
+        let refused = of.refused.iter();
+        let refuses = refused.map(|trouble| trouble_of(&of.name, of.kept_pages, trouble));
+        StoreTroubleWords {
+            store: of.bdi,
+            name: of.name.clone(),
+            silent_us: of.silent.as_micros(),
+            kept_bytes: byte_of(of.kept_pages),
+            refuses: refuses.collect(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -86,6 +114,8 @@ struct WhyLineWords {
     culprit: Option<CallerWords>,
     memory_helps: bool,
     store_helps: bool,
+    /// For how long it has been waiting, if it waits now.
+    waits_now_us: Option<u64>,
     /// Of its store, now.
     oldest_dirty_us: Option<u64>,
     advice: Option<AdviceWords>,
@@ -128,6 +158,7 @@ impl WhyWords {
             culprit: line.culprit.as_ref().map(CallerWords::from),
             memory_helps: line.savings.memory_helps(),
             store_helps: line.savings.store_helps(),
+            waits_now_us: line.waits_now.map(Span::as_micros),
             oldest_dirty_us: line.oldest_dirty.map(Span::as_micros),
             advice: line.advice.as_ref().map(advice),
             waits: waits(cache, &line.rows),
@@ -136,6 +167,7 @@ impl WhyWords {
             window_us: why.window.as_micros(),
             waited_us: why.waited.as_micros(),
             lines: why.lines.iter().map(line).collect(),
+            troubles: why.troubles.iter().map(StoreTroubleWords::from).collect(),
             text: why.text(|advice| command(&knobs::values(advice.changes.clone()))),
         }
     }

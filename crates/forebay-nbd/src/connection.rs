@@ -156,7 +156,8 @@ fn transmit(
         channel,
         standing,
         alarm: &alarm,
-        pipeline: Pipeline::new(session, Slots::new(make, &alarm, share)),
+        pipeline: Pipeline::new(session, Slots::new(make, &alarm, share))
+            .counting(host.rooms.errors.clone()),
         input,
         output,
         incoming: Incoming::Maybe,

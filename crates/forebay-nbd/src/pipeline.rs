@@ -14,11 +14,13 @@ use crate::wire::{
     ALLOCATION_CONTEXT_ID, CHUNK_HEAD_BYTES, REQUEST_BYTES, Request, chunk, chunk_head, command,
     extent_flag, simple_reply, u32_at,
 };
+use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_block::{
     BlockError, Buffer, EXTENT_BYTES, Finished, Job, PIECE_BYTES, SLOTS, Share, Slots, extents,
 };
 use std::future::Future;
 use std::ops::Range;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Replies are sent once there are this many bytes of them, so that the client can work on the
@@ -117,6 +119,8 @@ pub(crate) struct Pipeline<M, F> {
     speaker: Option<usize>,
     is_over: bool,
     is_mute: bool,
+    /// Counts the answers that are errors.
+    errors: Arc<AtomicU64>,
 }
 
 impl<M, F> Pipeline<M, F>
@@ -138,7 +142,13 @@ where
             speaker: None,
             is_over: false,
             is_mute: false,
+            errors: Arc::default(),
         }
+    }
+
+    /// The same, whose errors are counted in `errors`.
+    pub(crate) fn counting(self, errors: Arc<AtomicU64>) -> Pipeline<M, F> {
+        Pipeline { errors, ..self }
     }
 
     /// Whether the client asked to disconnect.
@@ -250,6 +260,7 @@ where
         let buffer = &*self.slots.buffer(slot);
         let outcome = outcome.map(|length| &buffer[..length]);
         let outcome = outcome.map_err(Trouble::from);
+        let is_error = outcome.is_err();
         match asked.answer {
             Answer::Stream if asked.next_byte != offset_bytes => return Ok(false),
             Answer::Stream => {
@@ -275,6 +286,8 @@ where
                 }
             }
         }
+        self.errors
+            .fetch_add(u64::from(is_error), Ordering::Relaxed);
         asked.pieces_left -= 1;
         if is_last {
             self.asked[request] = None;
@@ -339,6 +352,7 @@ where
             Ok(Command::Disconnect) => self.is_over = true,
             Ok(command) => self.begin(request.cookie, command),
             Err(refusal) => {
+                self.errors.fetch_add(1, Ordering::Relaxed);
                 let trouble = Trouble {
                     errno: refusal.errno,
                     reason: refusal.reason.to_owned(),

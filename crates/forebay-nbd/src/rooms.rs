@@ -4,7 +4,7 @@
 
 use crate::queue::ByteQueue;
 use crate::watch::Presence;
-use forebay_base::sync::{Mutex, lock};
+use forebay_base::sync::{Mutex, atomic::AtomicU64, lock};
 use forebay_block::{Pool, Share};
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub(crate) struct Rooms {
     output_bytes: usize,
     /// Those who serve requests in them.
     pub(crate) presence: Presence,
+    /// Answers to them that were errors.
+    pub(crate) errors: Arc<AtomicU64>,
 }
 
 impl Rooms {
@@ -39,6 +41,7 @@ impl Rooms {
             input_bytes,
             output_bytes,
             presence: Presence::default(),
+            errors: Arc::default(),
         }
     }
 

@@ -190,6 +190,11 @@ impl Server {
         lock(&self.shared.clients).count()
     }
 
+    /// Requests so far, or pieces of them, that were answered with an error.
+    pub fn errors(&self) -> u64 {
+        self.shared.rooms.errors.load(Ordering::Relaxed)
+    }
+
     /// Accepts no more clients and no more requests. Requests that have come are answered, then the
     /// connections end by themselves; [`Server::ended`] returns once they have. Zeros that are
     /// written piece by piece are not written to their end.

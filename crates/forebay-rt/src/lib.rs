@@ -29,6 +29,7 @@ pub mod driver;
 #[cfg(shuttle)]
 pub mod explored;
 mod fresh;
+pub mod machine;
 mod own_thread;
 mod park;
 mod real;

@@ -3,14 +3,14 @@
 use crate::body::Body;
 use crate::real::Real;
 use crate::sleep::{self, Elapsed, Sleep};
-use crate::task::Task;
+use crate::task::{Task, catch};
 use crate::virt::ProcessorTimes;
 use crate::work::{Charge, Work};
 use crate::yield_now::YieldNow;
 use forebay_base::{Instant, Prng, Span};
 use std::fmt;
 use std::future::Future;
-use std::panic::Location;
+use std::panic::{Location, resume_unwind};
 use std::sync::Arc;
 
 /// A runtime. Clones are handles to the same one.
@@ -127,6 +127,28 @@ impl Rt {
             Body::Virtual(simulation) => simulation.spawn(name, Box::pin(future), ending),
         }
         task
+    }
+
+    /// The output of `future`, or none if it panicked: a task that others rely on can then go on
+    /// with something else. In virtual time the panic goes on and ends the run, so that a
+    /// simulation hides no bug.
+    ///
+    /// ```
+    /// use forebay_rt::{Rt, block_on};
+    /// let rt = Rt::real();
+    /// assert_eq!(block_on(rt.caught(async { 7 })), Some(7));
+    /// let broken = block_on(rt.caught(async { panic!("a bug") }));
+    /// assert_eq!(broken, None::<()>);
+    /// ```
+    pub async fn caught<F: Future>(&self, future: F) -> Option<F::Output> {
+        let panic = match catch(future).await {
+            Ok(output) => return Some(output),
+            Err(panic) => panic,
+        };
+        if self.is_virtual() {
+            resume_unwind(panic);
+        }
+        None
     }
 
     /// The stream of chance called `name`: in virtual time given by the seed and the name, in real

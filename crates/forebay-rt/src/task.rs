@@ -4,7 +4,7 @@ use crate::say;
 use crate::wait::Slot;
 use std::any::Any;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -127,6 +127,27 @@ pub(crate) fn poll_task(
             let dropped = catch_unwind(AssertUnwindSafe(|| *future = None));
             Poll::Ready(Outcome::Panicked(dropped.err().unwrap_or(panic)))
         }
+    }
+}
+
+/// The output of `future`, or what it panicked with. What is left of it then is dropped here.
+pub(crate) async fn catch<F: Future>(future: F) -> Result<F::Output, Box<dyn Any + Send>> {
+    let mut running = Some(Box::pin(future));
+    let outcome = poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| match &mut running {
+            Some(running) => running.as_mut().poll(context),
+            None => Poll::Pending,
+        }));
+        match polled {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    })
+    .await;
+    match catch_unwind(AssertUnwindSafe(|| running = None)) {
+        Ok(()) => outcome,
+        Err(panic) => Err(panic),
     }
 }
 

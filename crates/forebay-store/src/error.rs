@@ -90,7 +90,7 @@ impl Failure {
 
 impl Failure {
     /// What to do about it.
-    fn advice(self) -> &'static str {
+    pub fn advice(self) -> &'static str {
         match self {
             Failure::NoSpace => "make room and try again",
             Failure::Device(_) => {

@@ -4,10 +4,11 @@ use crate::counters;
 use crate::error::{BuildError, MemoryError};
 use crate::lists::shadow;
 use crate::marks;
-use crate::settings::{Elastic, NodeSettings, Settings, ZoneSettings};
+use crate::settings::{Elastic, NodeSettings, PageMemory, Settings, ZoneSettings};
 use crate::state::{dirty_index, frame, index, ledger, times, zone};
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::{byte_of, page_of, show_bytes};
+use forebay_rt::machine;
 
 /// The most that a page may cost beyond its own bytes (promise 1 of the design).
 pub(crate) const OVERHEAD_LIMIT_BYTES: u64 = 64;
@@ -103,6 +104,35 @@ impl Budget {
             });
         }
         Ok(())
+    }
+
+    /// Refuses a budget that this process cannot have, before a page of it is touched: the system
+    /// grants the addresses, and later ends the process. Memory that is taken at start has to be
+    /// available now; memory that is taken when it is needed has to be there at all, and of an
+    /// elastic budget its floor.
+    pub(crate) fn check_machine(&self, settings: &Settings) -> Result<(), BuildError> {
+        let given_bytes = match settings.elastic {
+            Some(elastic) => elastic.floor_bytes,
+            None => self.limit_bytes(settings),
+        };
+        let available_bytes = if settings.prefault && settings.elastic.is_none() {
+            machine::available_bytes()
+        } else {
+            let limits = [machine::memory_bytes(), machine::limit_bytes()];
+            limits.into_iter().flatten().min()
+        };
+        match available_bytes {
+            // What the system does not show cannot be checked.
+            Some(available_bytes)
+                if settings.page_memory == PageMemory::Real && given_bytes > available_bytes =>
+            {
+                Err(BuildError::TooMuchMemory {
+                    given_bytes,
+                    available_bytes,
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Refuses a floor that [`Budget::check`] does not allow.

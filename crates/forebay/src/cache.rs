@@ -21,7 +21,7 @@ use crate::state::swap_ahead::SwapAhead;
 use crate::state::vectors::IoVectors;
 use crate::state::waits::CallOf;
 use crate::statistics::Statistics;
-use crate::why::{Cause, DirtiedRow, WaitRow, Why};
+use crate::why::{Cause, DirtiedRow, OpenWait, WaitRow, Why};
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, atomic::AtomicU64};
 use forebay_base::units::{byte_of, pages_for};
@@ -138,6 +138,30 @@ impl Cache {
         Ok(AttachedStore {
             backing: self.engine.attach(store, settings, file_system)?,
         })
+    }
+
+    /// Calls the store numbered `bdi` `name` in what people read: the log, `why`. The first name
+    /// stays; a number that no store has names none.
+    pub fn name_store(&self, bdi: usize, name: &str) {
+        let stores = self.engine.stores.all();
+        if let Some(backing) = stores.get(bdi) {
+            backing.name.get_or_init(|| name.into());
+        }
+    }
+
+    /// What people call the store numbered `bdi`: its number, with its name if it has one.
+    ///
+    /// ```
+    /// # use forebay::{Cache, Settings};
+    /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+    /// # let store = cache.attach(std::sync::Arc::new(forebay_store::MemoryStore::new()))?;
+    /// assert_eq!(cache.store_name(store.number()), "store 0");
+    /// cache.name_store(store.number(), "disk.img");
+    /// assert_eq!(cache.store_name(store.number()), "store 0 (disk.img)");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn store_name(&self, bdi: usize) -> String {
+        self.engine.store_name(bdi)
     }
 
     /// Opens the store's object `object`, which is `length_bytes` long now. All handles on an
@@ -352,8 +376,9 @@ impl Cache {
         self.engine.statistics(false)
     }
 
-    /// Who waited, for what, and who is to blame: in the time `last` before now, rounded up to
-    /// minutes. Without it, or with more than nine minutes, since the start.
+    /// Who waited, for what, and who is to blame: in the time `last` before now, rounded up to five
+    /// seconds, and to minutes if it is more than one. Without it, or with more than nine minutes,
+    /// since the start. Waits that go on count from their first moment.
     pub fn why(&self, last: Option<Span>) -> Why {
         self.engine.why(last)
     }
@@ -361,6 +386,19 @@ impl Cache {
     /// How long each caller waited for each store and cause, in the same window.
     pub fn wait_rows(&self, last: Option<Span>) -> Vec<WaitRow> {
         self.engine.wait_rows(last)
+    }
+
+    /// The waits that go on, the longest first. Beyond as many calls as the cache has places for,
+    /// those that began last are left out, and count once they end.
+    ///
+    /// ```
+    /// # use forebay::{Cache, Settings};
+    /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+    /// assert_eq!(cache.open_waits(), []);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_waits(&self) -> Vec<OpenWait> {
+        self.engine.open_waits()
     }
 
     /// How many pages each caller made dirty in each store, in the same window.
@@ -463,7 +501,8 @@ impl Cache {
     /// # Errors
     /// The first [`SyncError`]; the other objects are synced nevertheless.
     pub async fn sync(&self) -> Result<(), SyncError> {
-        self.engine.sync_all().await
+        let synced = self.engine.sync_all().await;
+        self.engine.told(CallKind::Sync, synced)
     }
 
     /// Syncs, refuses new work, and ends the daemons.

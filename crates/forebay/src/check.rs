@@ -212,7 +212,7 @@ impl Engine {
     }
 
     fn check_waits(&self, wrong: &mut Vec<String>) {
-        let rows = self.ledger.sums(self.rt.now(), None);
+        let rows = self.ledger.sums(None);
         let histograms = self.times.waits();
         for cause in Cause::ALL {
             let of_cause = rows.iter().filter(|(key, _)| key.cause == cause);

@@ -4,9 +4,21 @@ use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use std::cell::Cell;
 use std::sync::atomic::AtomicUsize;
 
+/// What a counter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unit {
+    /// Pages.
+    Pages,
+    /// Things that happened, or other things that are counted one by one.
+    Events,
+    /// Microseconds; the name of the counter ends with `_us`.
+    Microseconds,
+}
+
 macro_rules! counters {
-    ($($(#[$doc:meta])* $variant:ident => $name:literal,)*) => {
-        /// A cumulative counter, in pages unless its line says otherwise.
+    ($($(#[$doc:meta])* $variant:ident => $name:literal, $unit:ident;)*) => {
+        /// A cumulative counter.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Counter {
@@ -23,148 +35,170 @@ macro_rules! counters {
                     $(Counter::$variant => $name,)*
                 }
             }
+
+            /// What it counts.
+            pub fn unit(self) -> Unit {
+                match self {
+                    $(Counter::$variant => Unit::$unit,)*
+                }
+            }
         }
     };
 }
 
 counters! {
     /// Pages that were asked for and not in memory.
-    CacheMiss => "cache_miss",
+    CacheMiss => "cache_miss", Pages;
     /// Pages read from stores.
-    Pgpgin => "pgpgin",
+    Pgpgin => "pgpgin", Pages;
     /// Pages written to stores.
-    Pgpgout => "pgpgout",
+    Pgpgout => "pgpgout", Pages;
     /// Pages that became dirty.
-    NrDirtied => "nr_dirtied",
+    NrDirtied => "nr_dirtied", Pages;
     /// Pages whose writeback ended.
-    NrWritten => "nr_written",
+    NrWritten => "nr_written", Pages;
     /// Pages whose writeback ended while a reclaimer waited for writeback.
-    NrThrottledWritten => "nr_throttled_written",
+    NrThrottledWritten => "nr_throttled_written", Pages;
     /// Pages that reclaim submitted for writing.
-    NrVmscanWrite => "nr_vmscan_write",
+    NrVmscanWrite => "nr_vmscan_write", Pages;
     /// File pages among those; always 0 under the default policy (promise 4).
-    NrVmscanWriteFile => "nr_vmscan_write_file",
+    NrVmscanWriteFile => "nr_vmscan_write_file", Pages;
     /// File pages among those that allocating callers submitted.
-    NrVmscanWriteFileDirect => "nr_vmscan_write_file_direct",
+    NrVmscanWriteFileDirect => "nr_vmscan_write_file_direct", Pages;
     /// File pages among those that their file system refused to write for reclaim.
-    NrVmscanWriteRefused => "nr_vmscan_write_refused",
+    NrVmscanWriteRefused => "nr_vmscan_write_refused", Pages;
     /// Dirty file pages that reclaim met and left, under the policies that count them.
-    NrVmscanWriteSkip => "nr_vmscan_write_skip",
+    NrVmscanWriteSkip => "nr_vmscan_write_skip", Pages;
     /// Dirty file pages that reclaim marked for reclaim at the end of their writeback.
-    NrVmscanImmediateReclaim => "nr_vmscan_immediate_reclaim",
+    NrVmscanImmediateReclaim => "nr_vmscan_immediate_reclaim", Pages;
     /// Pages that kswapd took off inactive lists to judge them.
-    PgscanKswapd => "pgscan_kswapd",
+    PgscanKswapd => "pgscan_kswapd", Pages;
     /// Pages that allocating callers took off inactive lists to judge them.
-    PgscanDirect => "pgscan_direct",
+    PgscanDirect => "pgscan_direct", Pages;
     /// Anonymous pages among both.
-    PgscanAnon => "pgscan_anon",
+    PgscanAnon => "pgscan_anon", Pages;
     /// File pages among both.
-    PgscanFile => "pgscan_file",
+    PgscanFile => "pgscan_file", Pages;
     /// Pages that kswapd freed.
-    PgstealKswapd => "pgsteal_kswapd",
+    PgstealKswapd => "pgsteal_kswapd", Pages;
     /// Pages that allocating callers freed.
-    PgstealDirect => "pgsteal_direct",
+    PgstealDirect => "pgsteal_direct", Pages;
     /// Pages taken off active lists to judge them.
-    Pgrefill => "pgrefill",
+    Pgrefill => "pgrefill", Pages;
     /// Pages moved to an active list.
-    Pgactivate => "pgactivate",
+    Pgactivate => "pgactivate", Pages;
     /// Pages moved from an active to an inactive list.
-    Pgdeactivate => "pgdeactivate",
+    Pgdeactivate => "pgdeactivate", Pages;
     /// Pages moved to the old end of their list when their writeback ended.
-    Pgrotated => "pgrotated",
+    Pgrotated => "pgrotated", Pages;
     /// Direct reclaims entered.
-    Allocstall => "allocstall",
+    Allocstall => "allocstall", Events;
     /// Callers that waited at the gate for kswapd before they reclaimed.
-    PgscanDirectThrottle => "pgscan_direct_throttle",
+    PgscanDirectThrottle => "pgscan_direct_throttle", Events;
     /// Runs of kswapd's balance loop.
-    Pageoutrun => "pageoutrun",
+    Pageoutrun => "pageoutrun", Events;
     /// Naps of kswapd that a wake-up cut short.
-    KswapdLowWmarkHitQuickly => "kswapd_low_wmark_hit_quickly",
+    KswapdLowWmarkHitQuickly => "kswapd_low_wmark_hit_quickly", Events;
     /// Naps of kswapd after which a zone was below its high mark again.
-    KswapdHighWmarkHitQuickly => "kswapd_high_wmark_hit_quickly",
+    KswapdHighWmarkHitQuickly => "kswapd_high_wmark_hit_quickly", Events;
     /// Naps that kswapd skipped because a zone was below its min mark (Linux 3.0).
-    KswapdSkipCongestionWait => "kswapd_skip_congestion_wait",
+    KswapdSkipCongestionWait => "kswapd_skip_congestion_wait", Events;
     /// Allocations for writing that found every zone over its dirty limit.
-    AllocDirtyFallback => "alloc_dirty_fallback",
+    AllocDirtyFallback => "alloc_dirty_fallback", Events;
     /// Frames taken for pages.
-    Pgalloc => "pgalloc",
+    Pgalloc => "pgalloc", Pages;
     /// Frames given back.
-    Pgfree => "pgfree",
+    Pgfree => "pgfree", Pages;
     /// Frames given up for a smaller budget.
-    BalloonInflate => "balloon_inflate",
+    BalloonInflate => "balloon_inflate", Pages;
     /// Frames taken back for a larger one.
-    BalloonDeflate => "balloon_deflate",
-    /// Looks at the memory of the machine (events).
-    MemoryLooks => "memory_looks",
-    /// Looks that found pressure (events).
-    MemoryPressure => "memory_pressure",
+    BalloonDeflate => "balloon_deflate", Pages;
+    /// Looks at the memory of the machine.
+    MemoryLooks => "memory_looks", Events;
+    /// Looks that found pressure.
+    MemoryPressure => "memory_pressure", Events;
     /// Pages by which the budget fell because little memory was left.
-    MemoryGivenRoom => "memory_given_room",
+    MemoryGivenRoom => "memory_given_room", Pages;
     /// Pages by which the budget fell because programs waited for memory.
-    MemoryGivenPressure => "memory_given_pressure",
+    MemoryGivenPressure => "memory_given_pressure", Pages;
     /// Pages by which the budget rose again.
-    MemoryTaken => "memory_taken",
+    MemoryTaken => "memory_taken", Pages;
     /// Objects that caches beside the pages were asked for.
-    SlabsScanned => "slabs_scanned",
+    SlabsScanned => "slabs_scanned", Events;
     /// Caches of the program that panicked when reclaim asked them, and are asked no more.
-    ShrinkerPanics => "shrinker_panics",
+    ShrinkerPanics => "shrinker_panics", Events;
     /// Pages of closed files that allocating callers dropped with the file.
-    Pginodesteal => "pginodesteal",
+    Pginodesteal => "pginodesteal", Pages;
     /// Pages of closed files that kswapd dropped with the file.
-    KswapdInodesteal => "kswapd_inodesteal",
+    KswapdInodesteal => "kswapd_inodesteal", Pages;
     /// Pages read back that had been evicted, file.
-    WorkingsetRefaultFile => "workingset_refault_file",
+    WorkingsetRefaultFile => "workingset_refault_file", Pages;
     /// Pages read back that had been evicted, anonymous.
-    WorkingsetRefaultAnon => "workingset_refault_anon",
+    WorkingsetRefaultAnon => "workingset_refault_anon", Pages;
     /// Refaults close enough to be activated at once, file.
-    WorkingsetActivateFile => "workingset_activate_file",
+    WorkingsetActivateFile => "workingset_activate_file", Pages;
     /// Refaults close enough to be activated at once, anonymous.
-    WorkingsetActivateAnon => "workingset_activate_anon",
+    WorkingsetActivateAnon => "workingset_activate_anon", Pages;
     /// Refaults of pages that had been active, file.
-    WorkingsetRestoreFile => "workingset_restore_file",
+    WorkingsetRestoreFile => "workingset_restore_file", Pages;
     /// Refaults of pages that had been active, anonymous.
-    WorkingsetRestoreAnon => "workingset_restore_anon",
+    WorkingsetRestoreAnon => "workingset_restore_anon", Pages;
     /// Anonymous pages read from swap.
-    Pswpin => "pswpin",
+    Pswpin => "pswpin", Pages;
     /// Anonymous pages written to swap.
-    Pswpout => "pswpout",
+    Pswpout => "pswpout", Pages;
+    /// Pages whose read the store refused.
+    NrReadFailed => "nr_read_failed", Pages;
     /// Pages whose write the store refused.
-    NrWriteFailed => "nr_write_failed",
-    /// Writers' pauses (events).
-    BalancePauses => "balance_dirty_pauses",
-    /// Time that writers paused (microseconds).
-    BalancePausedUs => "balance_dirty_paused_us",
-    /// Time that calls waited for the pause of another call of the same writer (microseconds).
-    BalanceAlongUs => "balance_dirty_along_us",
+    NrWriteFailed => "nr_write_failed", Pages;
+    /// Writers' pauses.
+    BalancePauses => "balance_dirty_pauses", Events;
+    /// Time that writers paused.
+    BalancePausedUs => "balance_dirty_paused_us", Microseconds;
+    /// Time that calls waited for the pause of another call of the same writer.
+    BalanceAlongUs => "balance_dirty_along_us", Microseconds;
     /// Pages that throttled writers wrote themselves, under the policies that let them.
-    BalanceForegroundWrites => "balance_dirty_foreground_writes",
-    /// Waits for congestion to end, up to a time-out (events).
-    CongestionWaits => "congestion_wait",
-    /// Time that they took (microseconds).
-    CongestionWaitedUs => "congestion_wait_us",
-    /// Waits for congestion that were skipped because there was none (events).
-    WaitIffCongested => "wait_iff_congested",
-    /// Time that they took (microseconds).
-    WaitIffCongestedUs => "wait_iff_congested_us",
-    /// Waits of reclaimers for writeback (events).
-    ThrottledWriteback => "reclaim_throttled_writeback",
-    /// Waits of reclaimers for isolated pages (events).
-    ThrottledIsolated => "reclaim_throttled_isolated",
-    /// Waits of reclaimers for progress (events).
-    ThrottledNoProgress => "reclaim_throttled_noprogress",
-    /// Waits of reclaimers because of congestion (events).
-    ThrottledCongested => "reclaim_throttled_congested",
-    /// Time that reclaimers waited for any of these reasons (microseconds).
-    ThrottledUs => "reclaim_throttled_us",
-    /// Time that callers took to get a frame, with the reclaim that they did for it (microseconds).
-    AllocstallUs => "allocstall_us",
-    /// Time that syncs waited for writes and commits (microseconds).
-    SyncWaitedUs => "sync_waited_us",
-    /// Waits that lasted longer than their bound and were reported (events).
-    WaitsOverdue => "waits_overdue",
+    BalanceForegroundWrites => "balance_dirty_foreground_writes", Pages;
+    /// Waits for congestion to end, up to a time-out.
+    CongestionWaits => "congestion_wait", Events;
+    /// Time that they took.
+    CongestionWaitedUs => "congestion_wait_us", Microseconds;
+    /// Waits for congestion that were skipped because there was none.
+    WaitIffCongested => "wait_iff_congested", Events;
+    /// Time that they took.
+    WaitIffCongestedUs => "wait_iff_congested_us", Microseconds;
+    /// Waits of reclaimers for writeback.
+    ThrottledWriteback => "reclaim_throttled_writeback", Events;
+    /// Waits of reclaimers for isolated pages.
+    ThrottledIsolated => "reclaim_throttled_isolated", Events;
+    /// Waits of reclaimers for progress.
+    ThrottledNoProgress => "reclaim_throttled_noprogress", Events;
+    /// Waits of reclaimers because of congestion.
+    ThrottledCongested => "reclaim_throttled_congested", Events;
+    /// Time that reclaimers waited for any of these reasons.
+    ThrottledUs => "reclaim_throttled_us", Microseconds;
+    /// Time that callers took to get a frame, with the reclaim that they did for it.
+    AllocstallUs => "allocstall_us", Microseconds;
+    /// Time that syncs waited for writes and commits.
+    SyncWaitedUs => "sync_waited_us", Microseconds;
+    /// Tasks of the cache that ended unexpectedly.
+    TaskEnds => "task_ends", Events;
+    /// Reads of callers that ended in an error.
+    ReadErrors => "read_errors", Events;
+    /// Writes of callers that ended in an error.
+    WriteErrors => "write_errors", Events;
+    /// Syncs of callers that ended in an error.
+    SyncErrors => "sync_errors", Events;
+    /// Other calls of callers that ended in an error: cuts, discards, pages that they asked to hold
+    ///.
+    OtherErrors => "other_errors", Events;
+    /// Waits of callers that went on for longer than five seconds, counted while they go on, and
+    /// waits of all kinds that came to their bound.
+    WaitsOverdue => "waits_overdue", Events;
 }
 
-const SLOTS: usize = 8;
+/// As many as a small cache has room for beside its ledger.
+const SLOTS: usize = 6;
 const COUNT: usize = Counter::ALL.len();
 
 /// One slot fills whole cache lines, so that two threads never share one.
@@ -232,6 +266,14 @@ mod tests {
             .for_each(forebay_rt::thread::Joiner::join);
         assert_eq!(counters.get(Counter::Pgpgin), 8_000);
         assert_eq!(counters.get(Counter::Pgpgout), 0);
+    }
+
+    #[test]
+    fn counters_of_time_say_so_in_their_names() {
+        for counter in Counter::ALL {
+            let is_time = counter.unit() == Unit::Microseconds;
+            assert_eq!(counter.name().ends_with("_us"), is_time, "{counter:?}");
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ use crate::state::knobs::{KnobValues, Knobs};
 use crate::state::ledger::Ledger;
 use crate::state::object::{ObjectState, Origin};
 use crate::state::objects::ObjectTable;
+use crate::state::open_calls::OpenCalls;
 use crate::state::shrinkers::Shrinkers;
 use crate::state::times::WaitTimes;
 use crate::state::vectors::IoVectors;
@@ -55,6 +56,8 @@ pub(crate) struct Engine {
     pub(crate) records: Records,
     pub(crate) ledger: Ledger,
     pub(crate) dirtied: Dirtied,
+    /// The calls that wait now.
+    pub(crate) open_calls: OpenCalls,
     pub(crate) times: WaitTimes,
     pub(crate) heaviest: Heaviest,
     pub(crate) incidents: Incidents,
@@ -89,6 +92,7 @@ impl Engine {
         settings.check()?;
         let budget = Budget::plan(&settings)?;
         budget.check_floor(&settings)?;
+        budget.check_machine(&settings)?;
         let no_memory = |error: std::io::Error| BuildError::NoMemory {
             bytes: settings.memory_bytes,
             errno: error.raw_os_error().unwrap_or(0),
@@ -119,6 +123,7 @@ impl Engine {
             records,
             ledger: Ledger::with_room(budget.ledger_room()),
             dirtied: Dirtied::with_rows(budget.ledger_room().rows),
+            open_calls: OpenCalls::with_places(budget.ledger_room().places()),
             times: WaitTimes::default(),
             heaviest: Heaviest::default(),
             incidents: Incidents::default(),

@@ -1,6 +1,7 @@
 //! What can fail: a small enum for building and opening, one for budgets, one for access, one for
 //! `sync`.
 
+use crate::state::index::LONGEST_BYTES;
 use forebay_base::Span;
 use forebay_store::{Failure, StoreError};
 use thiserror::Error;
@@ -60,11 +61,26 @@ pub enum BuildError {
         /// The system's error number.
         errno: i32,
     },
-    /// As many objects are open as the cache was built for.
-    #[error("{limit} objects are open, which is the limit; close some or raise objects_limit")]
+    /// As many objects are open as the cache was built for, or as half of its budget holds.
+    #[error(
+        "{limit} objects are open, which is the limit of objects_limit, or all that half of the \
+         memory budget holds; close some, or raise objects_limit or the budget"
+    )]
     TooManyObjects {
-        /// The limit.
+        /// The limit, or how many there are if memory is the limit.
         limit: u32,
+    },
+    /// The budget is more than this process can have.
+    #[error(
+        "a budget of {given_bytes} bytes is more than the {available_bytes} that this process can \
+         have, by what is available of the machine's memory and by its memory cgroup; lower \
+         Settings::memory_bytes"
+    )]
+    TooMuchMemory {
+        /// The budget that was given.
+        given_bytes: u64,
+        /// What the process can have.
+        available_bytes: u64,
     },
     /// The object is longer than a cache can address.
     #[error("an object of {length_bytes} bytes is too long: at most {limit_bytes} bytes")]
@@ -165,8 +181,8 @@ pub enum AccessError {
     },
     /// The store gave no answer in time. The request goes on and keeps its pages until it ends.
     #[error(
-        "the store of object {object} gave no answer for page {page_index} in {waited}; look at \
-         the device"
+        "the store of object {object} gave no answer for page {page_index} in {waited} \
+         (answer_timeout); look at the device"
     )]
     NotAnswering {
         /// The store's number of the object.
@@ -179,8 +195,8 @@ pub enum AccessError {
     /// The page is held by a guard that was not dropped in time. For a call that only reads the
     /// page: it already has the most guards that it may have, 65 280.
     #[error(
-        "page {page_index} of object {object} was held by a guard for {waited}; drop the guard \
-         before writing the page or holding it again"
+        "page {page_index} of object {object} was held by a guard for {waited} (held_timeout); \
+         drop the guard before writing the page or holding it again"
     )]
     Held {
         /// The store's number of the object.
@@ -207,12 +223,13 @@ pub enum AccessError {
         /// Why the last write to the store failed.
         failure: Failure,
     },
-    /// The range ends past what can be addressed.
-    #[error("byte {offset_bytes} is past the longest object, {limit_bytes} bytes")]
+    /// The range ends past what can be addressed, or a page is asked for that begins past the end
+    /// of the object.
+    #[error("byte {offset_bytes} is past {}", limit_text(*limit_bytes))]
     TooFar {
-        /// End of the range.
+        /// End of the range, or where the page begins.
         offset_bytes: u64,
-        /// Longest possible object.
+        /// Longest possible object, or the end of this one.
         limit_bytes: u64,
     },
     /// The object was opened for reading only.
@@ -235,8 +252,8 @@ pub enum SyncError {
     Store(#[from] StoreError),
     /// The store gave no answer in time.
     #[error(
-        "not durable yet: the store of object {object} gave no answer in {waited} with \
-         {pages_left} pages to go; look at the device and sync again"
+        "not durable yet: the store of object {object} gave no answer in {waited} \
+         (answer_timeout) with {pages_left} pages to go; look at the device and sync again"
     )]
     NotAnswering {
         /// The store's number of the object.
@@ -246,6 +263,13 @@ pub enum SyncError {
         /// Pages that were not written yet.
         pages_left: u64,
     },
+}
+
+fn limit_text(limit_bytes: u64) -> String {
+    match limit_bytes {
+        LONGEST_BYTES => format!("the longest object, {limit_bytes} bytes; stay below that"),
+        _ => format!("the end of the object, {limit_bytes} bytes; ask for its length first"),
+    }
 }
 
 impl AccessError {

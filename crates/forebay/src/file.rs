@@ -173,6 +173,12 @@ impl File {
         }
     }
 
+    /// The number of its store ([`crate::AttachedStore::number`]); of anonymous memory, that of
+    /// swap.
+    pub fn store_number(&self) -> usize {
+        self.handle.backing.number
+    }
+
     /// The length of the object, bytes.
     pub fn len(&self) -> u64 {
         self.handle.object.length_bytes()
@@ -382,15 +388,17 @@ impl File {
     /// As [`File::read_at`]; [`AccessError::TooFar`] if the page is past the end.
     pub async fn page(&self, page_index: u64) -> Result<PageGuard<'_>, AccessError> {
         let limit_bytes = self.len();
+        let engine = &self.handle.engine;
         if page_index >= LONGEST_BYTES / PAGE_BYTES as u64 || byte_of(page_index) >= limit_bytes {
             let offset_bytes = page_index.saturating_mul(PAGE_BYTES as u64);
-            return Err(AccessError::TooFar {
+            let refused = Err(AccessError::TooFar {
                 offset_bytes,
                 limit_bytes,
             });
+            return engine.told(CallKind::Page, refused);
         }
-        let engine = &self.handle.engine;
-        let hold = engine.hold_page(&self.handle, page_index).await?;
+        let held = engine.hold_page(&self.handle, page_index).await;
+        let hold = engine.told(CallKind::Page, held)?;
         Ok(PageGuard::new(engine, hold))
     }
 
@@ -398,14 +406,16 @@ impl File {
     ///
     /// # Errors
     /// [`SyncError::Store`] if a write or the commit has failed since this handle last asked. What
-    /// could not be written is kept and tried again. `NotAnswering` if the store is silent.
+    /// could not be written is kept and tried again. A failure from before this handle was opened
+    /// is reported only if nobody has seen it and not everything was written since: what was made
+    /// good is no news to it. `NotAnswering` if the store is silent.
     pub async fn sync(&self) -> Result<(), SyncError> {
         let handle = &*self.handle;
         let call = handle.engine.call(handle, CallKind::Sync, 0, 0);
         let synced = handle
             .engine
             .sync_whole(&call, &handle.object, &handle.cursor);
-        synced.await
+        handle.engine.told(CallKind::Sync, synced.await)
     }
 
     /// Returns when what was written to a range of bytes before the call is durable, with the
@@ -436,7 +446,7 @@ impl File {
         let synced = handle
             .engine
             .sync_pages(&call, &handle.object, pages, &handle.cursor);
-        synced.await
+        handle.engine.told(CallKind::Sync, synced.await)
     }
 
     /// Makes the object `length_bytes` long; what lies past that is dropped, dirty or not. If the
@@ -447,10 +457,9 @@ impl File {
     /// [`AccessError::Store`] if the store cannot, `Held` if a page past the new end is held by a
     /// guard, `TooFar`, `ReadOnly`, `NotAnswering`, `Closed`.
     pub async fn truncate(&self, length_bytes: u64) -> Result<(), AccessError> {
-        self.handle
-            .engine
-            .truncate(&self.handle, length_bytes)
-            .await
+        let engine = &self.handle.engine;
+        let cut = engine.truncate(&self.handle, length_bytes).await;
+        engine.told(CallKind::Truncate, cut)
     }
 
     /// Gives the whole object up, because it was deleted and nobody will look for it again: dirty
@@ -461,7 +470,9 @@ impl File {
     /// [`AccessError::Held`] if a page is held by a guard, `NotAnswering` if a write that is under
     /// way does not end.
     pub async fn abandon(&self) -> Result<(), AccessError> {
-        self.handle.engine.abandon(&self.handle).await
+        let engine = &self.handle.engine;
+        let given_up = engine.abandon(&self.handle).await;
+        engine.told(CallKind::Discard, given_up)
     }
 
     /// Stops asking the store to make durable what it has taken so far and could not make durable,
@@ -490,7 +501,9 @@ impl File {
     /// # Errors
     /// As [`File::truncate`], and as [`File::write_at`] for the partial pages at both ends.
     pub async fn discard(&self, range: Range<u64>) -> Result<(), AccessError> {
-        self.handle.engine.discard(&self.handle, range).await
+        let engine = &self.handle.engine;
+        let given_up = engine.discard(&self.handle, range).await;
+        engine.told(CallKind::Discard, given_up)
     }
 
     /// Announces what the program is about to do with a range of bytes.
@@ -509,7 +522,10 @@ impl File {
                 (state.max_pages, state.is_random) = (2 * usual, false);
             }),
             Advice::Random => stream.change(|state| state.is_random = true),
-            Advice::WillNeed => engine.will_need(&self.handle, range).await?,
+            Advice::WillNeed => {
+                let begun = engine.will_need(&self.handle, range).await;
+                engine.told(CallKind::Advise, begun)?;
+            }
             Advice::DontNeed => engine.dont_need(&self.handle, range).await,
         }
         Ok(())
@@ -570,7 +586,8 @@ impl File {
     /// [`SyncError::Store`] until a sync of this handle has reported it.
     pub fn unreported_failure(&self) -> Result<(), SyncError> {
         let Handle { object, cursor, .. } = &*self.handle;
-        match object.errors.check(*lock(cursor)) {
+        let is_good = object.has_nothing_refused() && self.is_written();
+        match object.errors.check(*lock(cursor), is_good) {
             None => Ok(()),
             Some(error) => Err(error.into()),
         }

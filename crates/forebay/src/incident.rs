@@ -38,6 +38,16 @@ pub enum Happening {
         /// The budget after the last of them.
         to_bytes: u64,
     },
+    /// A task of the cache ended unexpectedly, by a panic perhaps; a task that keeps something was
+    /// begun anew.
+    TaskEnded {
+        /// Its name.
+        name: &'static str,
+        /// How often it has ended.
+        times: u64,
+        /// When it ended last.
+        last: Instant,
+    },
     /// A store refused requests. Those of one kind that failed in the same way within a second of
     /// each other are one.
     Failed(Refusal),

@@ -55,11 +55,12 @@ pub mod policy;
 pub mod retune;
 pub mod settings;
 pub mod statistics;
+pub mod trouble;
 pub mod why;
 
 pub use cache::{AttachedStore, Cache};
 pub use caller::{Caller, CallerKey, CallerKind};
-pub use counters::Counter;
+pub use counters::{Counter, Unit};
 pub use error::{AccessError, BuildError, MemoryError, SyncError};
 pub use file::{Advice, File, ReadRequest};
 pub use guard::PageGuard;

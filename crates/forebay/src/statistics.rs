@@ -7,6 +7,7 @@ use crate::histogram::{Histograms, RequestTimes};
 use crate::lists::List;
 use crate::settings::PageMemory;
 use crate::state::zone::Zone;
+use crate::trouble::{KINDS, Refused, Trouble};
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_law::limits::DirtyLimits;
@@ -94,7 +95,7 @@ pub struct BackingStatistics {
     pub writeback: u64,
     /// Pages dirtied so far.
     pub dirtied: u64,
-    /// Pages written so far.
+    /// Pages that it took so far; those that it refused do not count.
     pub written: u64,
     /// Its part of the dirty threshold (BdiDirtyThresh), pages.
     pub dirty_thresh: u64,
@@ -117,9 +118,21 @@ pub struct BackingStatistics {
     pub oldest_dirty: Option<Span>,
     /// How old its bytes may be that are not durable, if there is a limit.
     pub at_risk: Option<AtRiskStatistics>,
-    /// For how long it has had writes or commits and has answered none of them (microseconds); 0
-    /// while it has none.
+    /// Whether its write bandwidth is measured, and not a first guess.
+    pub is_measured: bool,
+    /// For how long it has had requests and has answered none of them (microseconds); 0 while it
+    /// has none. Reads count apart from writes and commits: it is the longer time of the two.
     pub silent_us: u64,
+    /// How often it answered nothing for five seconds or longer and then did.
+    pub silences: u64,
+    /// How long the last of these times was (microseconds).
+    pub last_silence_us: u64,
+    /// The requests that it refused since the start.
+    pub refused: Refused,
+    /// The latest trouble of each kind of requests, also if it is over.
+    pub troubles: [Option<Trouble>; KINDS.len()],
+    /// Pages that it refused and that are kept in memory.
+    pub failed_pages: u64,
 }
 
 /// A budget that follows the memory of the machine ([`crate::Settings::elastic`]).
@@ -180,7 +193,9 @@ pub struct Statistics {
     pub elastic: Option<ElasticStatistics>,
     /// All memory that the cache has, bytes: what was taken at start, less what was given up, and
     /// what objects take. Objects may put it over the budget by a 256th of that, and by more if
-    /// open objects take over half of the budget or if zones say how many frames they have.
+    /// zones say how many frames they have, if the budget was made smaller under open objects, or
+    /// if closed files cannot be forgotten before they are durable. Beyond half of the budget no
+    /// further object is opened.
     pub memory_bytes: u64,
     /// The part of it that objects take beside their pages, bytes: open objects, and closed files
     /// of which something is remembered.
@@ -214,6 +229,7 @@ impl Statistics {
 
 impl Engine {
     pub(crate) fn statistics(&self, with_ages: bool) -> Statistics {
+        self.note_overdue();
         let limits = self.dirty_limits();
         let (dirty_setpoint, dirty_limit) = self.dirty_setpoint();
         let overhead_bytes = self.budget.overhead_bytes();
@@ -308,13 +324,16 @@ impl Engine {
         let (backings, dirty) = (self.stores.all(), self.global.pages());
         let of_backing = |backing: &std::sync::Arc<crate::state::backing::Backing>| {
             let rates = *lock(&backing.rates);
-            let times = backing.activity.times(self.rt.now());
+            let now = self.rt.now();
+            let times = backing.activity.times(now);
+            let silences = backing.activity.silences();
+            let failed_pages = backing.failed_pages.load(Ordering::Relaxed);
             let oldest = oldest.get(backing.number).copied().unwrap_or_default();
             BackingStatistics {
                 reclaimable: backing.reclaimable.load(Ordering::Relaxed),
                 writeback: backing.writeback.load(Ordering::Relaxed),
                 dirtied: backing.dirtied.load(Ordering::Relaxed),
-                written: backing.written.load(Ordering::Relaxed),
+                written: backing.taken_pages(),
                 dirty_thresh: self.store_part(backing, limits, dirty).thresh,
                 write_bandwidth: rates.bandwidth.average_pages_per_s,
                 dirty_ratelimit: rates.rate.ratelimit,
@@ -324,7 +343,13 @@ impl Engine {
                 drain: self.drain_statistics(backing),
                 oldest_dirty: self.age_of(oldest.dirty),
                 at_risk: self.at_risk_statistics(backing, oldest),
-                silent_us: backing.activity.silent(self.rt.now()).as_micros(),
+                is_measured: rates.is_measured(),
+                silent_us: backing.activity.silent(now).as_micros(),
+                silences: silences.count,
+                last_silence_us: silences.last.as_micros(),
+                refused: backing.refusals.counts(),
+                troubles: backing.refusals.latest(failed_pages, now),
+                failed_pages,
             }
         };
         backings.iter().map(of_backing).collect()

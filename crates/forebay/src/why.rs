@@ -3,6 +3,7 @@
 use crate::caller::{Caller, CallerKey};
 use crate::retune::Changes;
 use crate::statistics::{DrainStatistics, ElasticStatistics};
+use crate::trouble::{Seconds, StoreTrouble};
 use forebay_base::Span;
 use forebay_base::units::{byte_of, show_bytes};
 pub use forebay_law::blame::{BlameInputs, Cause, Savings, Suspect, Verdict};
@@ -17,12 +18,25 @@ pub struct WaitRow {
     pub bdi: Option<usize>,
     /// What it waited for.
     pub cause: Cause,
-    /// Calls that waited for this.
+    /// Calls that waited for this, with those that wait now.
     pub calls: u64,
     /// The sum of their waits.
     pub waited: Span,
     /// The longest wait of one call.
     pub longest: Span,
+}
+
+/// A wait that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenWait {
+    /// The caller that waits.
+    pub caller: CallerKey,
+    /// The store that it waits for, if there is one.
+    pub bdi: Option<usize>,
+    /// What it waits for.
+    pub cause: Cause,
+    /// For how long it has waited without a pause.
+    pub waited: Span,
 }
 
 /// How many pages a caller made dirty in one store. A write to a page that is dirty already does
@@ -60,6 +74,8 @@ pub struct WhyLine {
     pub savings: Savings,
     /// The promise in seconds that its store keeps, if it has one: a limit of its own.
     pub drain: Option<DrainStatistics>,
+    /// For how long it has been waiting, if it waits now: the oldest of its waits that go on.
+    pub waits_now: Option<Span>,
     /// The age of the oldest dirty page of its store now, if there is one.
     pub oldest_dirty: Option<Span>,
     /// The knobs that would help, if there are any.
@@ -143,6 +159,9 @@ pub struct Why {
     pub lines: Vec<WhyLine>,
     /// The budget, if it gives way to other programs.
     pub elastic: Option<ElasticStatistics>,
+    /// The stores that are silent now, or refuse something. They are named first: what waits for
+    /// them waits for nothing else.
+    pub troubles: Vec<StoreTrouble>,
 }
 
 impl fmt::Display for Why {
@@ -163,9 +182,11 @@ impl Why {
     /// ```
     pub fn text(&self, command: impl Fn(&Advice) -> String) -> String {
         let window = Seconds(self.window);
+        let troubles = self.troubles.iter().flat_map(StoreTrouble::lines);
+        let troubles: String = troubles.map(|line| line + "\n").collect();
         if self.lines.is_empty() {
             let nobody = format!("nobody has waited in the last {window}\n");
-            return nobody + &self.elastic_text();
+            return troubles + &nobody + &self.elastic_text();
         }
         let (count, waited) = (self.lines.len(), Seconds(self.waited));
         let callers = if count == 1 { "caller" } else { "callers" };
@@ -180,7 +201,7 @@ impl Why {
             });
             format!("{:<2} {line}{}", at + 1, advice.unwrap_or_default())
         });
-        head + &lines.collect::<String>() + &self.elastic_text()
+        troubles + &head + &lines.collect::<String>() + &self.elastic_text()
     }
 
     /// What the memory of the machine took from the cache, if it took some.
@@ -212,6 +233,9 @@ impl fmt::Display for WhyLine {
             )?;
         }
         writeln!(f)?;
+        if let Some(waited) = self.waits_now {
+            writeln!(f, "   it waits now, for {} so far", Seconds(waited))?;
+        }
         self.fmt_dirtied(f)?;
         if let Some(bdi) = self.bdi {
             self.fmt_store(f, bdi)?;
@@ -298,19 +322,5 @@ impl WhyLine {
             (false, false) => return Ok(()),
         };
         writeln!(f, "   {text}")
-    }
-}
-
-/// A span for people: seconds with one digit, or milliseconds if it is shorter than a second.
-struct Seconds(Span);
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let us = self.0.as_micros();
-        match us {
-            0 => write!(f, "0 s"),
-            1..1_000_000 => write!(f, "{}.{} ms", us / 1_000, us % 1_000 / 100),
-            _ => write!(f, "{}.{} s", us / 1_000_000, us % 1_000_000 / 100_000),
-        }
     }
 }

@@ -1,10 +1,11 @@
 //! How a server ends: in order, with everything written, or given up, with a report of what was
 //! lost.
 
+use crate::daemon::left::Left;
 use crate::daemon::say::say;
 use crate::daemon::status::{self, show_pages};
 use crate::error::CommandError;
-use forebay::{Cache, Statistics, SyncError};
+use forebay::{Cache, SyncError};
 use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_rt::Rt;
@@ -122,14 +123,12 @@ impl<F: Fn()> Rest<F> {
 /// Writes everything that is dirty and closes the cache. A store that fails is tried again until it
 /// takes the pages or the user gives up: nothing dirty is dropped without an order. `give_up` is
 /// called before each further try, for data that no try can make durable.
-pub(crate) async fn write_all(cache: &Cache, rt: &Rt, give_up: impl AsyncFn()) {
-    let before = cache.statistics();
-    if before.dirty() > 0 {
-        say(show_left(&before));
+pub(crate) async fn write_all(cache: &Cache, rt: &Rt, left: &mut Left, give_up: impl AsyncFn()) {
+    if cache.statistics().dirty() > 0 {
+        say(left.show());
     }
     loop {
-        let report = || say(show_left(&cache.statistics()));
-        match reporting(rt, cache.close(), report).await {
+        match reporting(rt, cache.close(), || say(left.show())).await {
             Ok(()) => return,
             // A slow store that still writes has not failed; the progress lines show it.
             Err(SyncError::NotAnswering { .. }) => {}
@@ -145,7 +144,11 @@ pub(crate) async fn write_all(cache: &Cache, rt: &Rt, give_up: impl AsyncFn()) {
 }
 
 /// Waits for `wait`, and calls `report` every second meanwhile.
-pub(crate) async fn reporting<T>(rt: &Rt, wait: impl Future<Output = T>, report: impl Fn()) -> T {
+pub(crate) async fn reporting<T>(
+    rt: &Rt,
+    wait: impl Future<Output = T>,
+    mut report: impl FnMut(),
+) -> T {
     let mut wait = pin!(wait);
     loop {
         match rt.timeout(PROGRESS_INTERVAL, wait.as_mut()).await {
@@ -153,25 +156,6 @@ pub(crate) async fn reporting<T>(rt: &Rt, wait: impl Future<Output = T>, report:
             Err(_) => report(),
         }
     }
-}
-
-/// How much is left, and how long it will take at the measured rate.
-pub(crate) fn show_left(statistics: &Statistics) -> String {
-    let left_pages = statistics.dirty();
-    let rate_pages: u64 = statistics
-        .backings
-        .iter()
-        .map(|backing| backing.write_bandwidth)
-        .sum();
-    if rate_pages == 0 {
-        return format!("{} left to write", show_pages(left_pages));
-    }
-    format!(
-        "{} left to write, about {} s at {}/s",
-        show_pages(left_pages),
-        left_pages.div_ceil(rate_pages),
-        show_pages(rate_pages),
-    )
 }
 
 #[cfg(test)]

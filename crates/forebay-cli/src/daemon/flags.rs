@@ -1,7 +1,7 @@
 //! The flags that every server has.
 
+use super::patience::parse_seconds;
 use super::promises::Promises;
-use super::silence::parse_seconds;
 use clap::Args;
 use forebay_base::Span;
 use std::net::SocketAddr;

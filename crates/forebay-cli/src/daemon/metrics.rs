@@ -2,23 +2,20 @@
 
 use forebay::histogram::{BOUNDS_US, Histogram, Histograms, RequestTimes};
 use forebay::statistics::{AtRiskStatistics, BackingStatistics, DrainStatistics};
-use forebay::{Cache, Counter, Statistics};
+use forebay::why::OpenWait;
+use forebay::{Cache, Statistics, Unit};
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_store::{Figure, IoKind};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
-
-/// Counters in microseconds; they are exposed in seconds.
-const TIMES: [(Counter, &str); 2] = [
-    (Counter::BalancePausedUs, "balance_dirty_paused"),
-    (Counter::ThrottledUs, "reclaim_throttled"),
-];
 
 /// What a server knows beside its cache.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beside {
     /// Clients, if it counts them.
     pub(crate) connections: Option<usize>,
+    /// Requests that were answered with an error, if it counts them.
+    pub(crate) errors: Option<u64>,
     /// What its volumes say of themselves, by their exports.
     pub(crate) figures: Vec<(String, Vec<Figure>)>,
     /// What keeps it from its work now, a sentence each.
@@ -33,6 +30,11 @@ pub(crate) fn of(cache: &Cache, beside: &Beside) -> String {
         &cache.histograms(),
         beside.connections,
     );
+    if let Some(errors) = beside.errors {
+        text.counters("client_errors", &[("", errors)]);
+    }
+    open_waits(&mut text, &cache.open_waits());
+    names(&mut text, cache);
     volumes(&mut text, &beside.figures);
     text.0.push_str("# EOF\n");
     text.0
@@ -41,9 +43,11 @@ pub(crate) fn of(cache: &Cache, beside: &Beside) -> String {
 fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<usize>) -> Text {
     let mut text = Text(String::with_capacity(16 << 10));
     for (&counter, &value) in &statistics.counters {
-        match TIMES.iter().find(|(time, _)| *time == counter) {
-            Some((_, name)) => text.seconds(name, &[("", value)]),
-            None => text.counters(counter.name(), &[("", value)]),
+        let name = counter.name();
+        match counter.unit() {
+            // Those in microseconds are exposed in seconds.
+            Unit::Microseconds => text.seconds(name.trim_end_matches("_us"), &[("", value)]),
+            _ => text.counters(name, &[("", value)]),
         }
     }
     let bytes = |pages: u64| pages * PAGE_BYTES as u64;
@@ -98,8 +102,89 @@ fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<
         );
     }
     stores(&mut text, statistics);
+    refusals(&mut text, statistics);
     times(&mut text, histograms);
     text
+}
+
+/// What stores refuse.
+fn refusals(text: &mut Text, statistics: &Statistics) {
+    let stores = statistics.backings.iter().enumerate();
+    let refused: Vec<_> = stores
+        .flat_map(|(bdi, store)| {
+            let counts: Vec<_> = store.refused.iter().collect();
+            counts.into_iter().map(move |(kind, reason, count)| {
+                let labels = format!("{{bdi=\"{bdi}\",kind=\"{kind}\",reason=\"{reason}\"}}");
+                (labels, count)
+            })
+        })
+        .collect();
+    text.counters("bdi_requests_refused", &refused);
+    let each = |value: fn(&BackingStatistics) -> u64| {
+        of_stores(statistics, |backing| Some(value(backing)))
+    };
+    for (name, help, values) in [
+        (
+            "bdi_failed_bytes",
+            "Bytes that a store refused and that are kept and tried again",
+            each(|backing| backing.failed_pages * PAGE_BYTES as u64),
+        ),
+        (
+            "bdi_in_trouble",
+            "How many kinds of requests a store refuses now",
+            each(|backing| {
+                let troubles = backing.troubles.iter().flatten();
+                troubles.filter(|trouble| !trouble.is_over).count() as u64
+            }),
+        ),
+    ] {
+        text.gauge(name, help, &values);
+    }
+    text.gauge_seconds(
+        "bdi_silent_seconds",
+        "For how long a store has had requests and has answered none",
+        &each(|backing| backing.silent_us),
+    );
+    text.counters("bdi_silences", &each(|backing| backing.silences));
+}
+
+/// The waits that go on, by store and cause.
+fn open_waits(text: &mut Text, waits: &[OpenWait]) {
+    let mut by_cause: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for wait in waits {
+        let bdi = wait.bdi.map(|bdi| format!("bdi=\"{bdi}\","));
+        let (bdi, cause) = (bdi.unwrap_or_default(), wait.cause.name());
+        let labels = format!("{{{bdi}cause=\"{cause}\"}}");
+        let (count, oldest_us) = by_cause.entry(labels).or_default();
+        *count += 1;
+        *oldest_us = (*oldest_us).max(wait.waited.as_micros());
+    }
+    let of = |value: fn(&(u64, u64)) -> u64| -> Vec<(String, u64)> {
+        let each = by_cause.iter();
+        each.map(|(labels, sums)| (labels.clone(), value(sums)))
+            .collect()
+    };
+    text.gauge(
+        "waits_open",
+        "Waits that go on now",
+        &of(|(count, _)| *count),
+    );
+    text.gauge_seconds(
+        "wait_open_oldest_seconds",
+        "For how long the oldest of them has gone on",
+        &of(|(_, oldest_us)| *oldest_us),
+    );
+}
+
+/// What people call each store.
+fn names(text: &mut Text, cache: &Cache) {
+    let stores = 0..cache.statistics().backings.len();
+    let label = |bdi| {
+        let name = escaped(&cache.store_name(bdi));
+        (format!("{{bdi=\"{bdi}\",name=\"{name}\"}}"), 1)
+    };
+    let values: Vec<_> = stores.map(label).collect();
+    text.gauge("bdi_info", "The name of a store", &values);
 }
 
 /// What volumes say of themselves: all figures of one name together.
@@ -432,6 +517,7 @@ mod tests {
     use super::*;
     use forebay::elastic::MemorySeen;
     use forebay::settings::Elastic;
+    use forebay::why::Cause;
     use forebay::{Cache, Settings};
     use forebay_store::{MemoryStore, ObjectId};
     use std::collections::BTreeSet;
@@ -451,6 +537,7 @@ mod tests {
             figure("volume_epoch", Vec::new(), false, 7),
         ];
         Beside {
+            errors: Some(3),
             connections: Some(3),
             figures: vec![("a \"disk\"".into(), figures)],
             troubles: Vec::new(),
@@ -491,6 +578,13 @@ mod tests {
             "forebay_connections 3",
             "forebay_bdi_write_bandwidth_bytes_per_second{bdi=\"0\"} ",
             "forebay_balance_dirty_paused_seconds_total 0.000000",
+            "forebay_balance_dirty_along_seconds_total 0.000000",
+            "forebay_allocstall_seconds_total 0.000000",
+            "forebay_sync_waited_seconds_total 0.000000",
+            "forebay_bdi_info{bdi=\"0\",name=\"store 0\"} 1",
+            "forebay_bdi_in_trouble{bdi=\"0\"} 0",
+            "forebay_bdi_silent_seconds{bdi=\"0\"} 0.000000",
+            "forebay_client_errors_total 3",
             "forebay_bdi_throttled_seconds_total{bdi=\"0\"} 0.000000",
             "forebay_bdi_idle_while_throttled_seconds_total{bdi=\"0\"} 0.000000",
             "forebay_dirty_limit_bytes ",
@@ -498,6 +592,38 @@ mod tests {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn waits_that_go_on_are_shown_by_store_and_cause_with_the_oldest() {
+        let wait = |bdi, cause, ms| OpenWait {
+            caller: forebay::CallerKey::CACHE,
+            bdi,
+            cause,
+            waited: Span::from_millis(ms),
+        };
+        let waits = [
+            wait(Some(1), Cause::Commit, 25_000),
+            wait(Some(1), Cause::Commit, 3),
+            wait(None, Cause::Memory, 7),
+        ];
+        let mut text = Text(String::new());
+        open_waits(&mut text, &waits);
+        for line in [
+            "forebay_waits_open{bdi=\"1\",cause=\"commit\"} 2\n",
+            "forebay_wait_open_oldest_seconds{bdi=\"1\",cause=\"commit\"} 25.000000\n",
+            "forebay_waits_open{cause=\"another budget\"} 1\n",
+        ] {
+            let line = line.replace("another budget", Cause::Memory.name());
+            assert!(text.0.contains(&line), "{line} is missing in\n{}", text.0);
+        }
+    }
+
+    #[test]
+    fn no_counter_is_exposed_in_microseconds() {
+        let text = text();
+        let raw = text.lines().find(|line| line.contains("_us"));
+        assert_eq!(raw, None);
     }
 
     #[test]

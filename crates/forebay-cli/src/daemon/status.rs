@@ -28,7 +28,13 @@ pub(crate) fn lines(statistics: &Statistics) -> Vec<String> {
             count(Counter::WaitsOverdue),
         ),
     ];
-    lines.extend(statistics.backings.iter().enumerate().map(of_store));
+    for (number, store) in statistics.backings.iter().enumerate() {
+        lines.push(of_store((number, store)));
+        let troubles = store.troubles.iter().flatten();
+        let going_on = troubles.filter(|trouble| !trouble.is_over);
+        let name = format!("status: store {number}");
+        lines.extend(going_on.map(|trouble| trouble.text(&name, store.failed_pages)));
+    }
     lines
 }
 

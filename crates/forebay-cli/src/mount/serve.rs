@@ -4,12 +4,14 @@ use super::arguments::MountArguments;
 use super::{background, waiting};
 use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, write_all};
+use crate::daemon::left::Left;
 use crate::daemon::looks::Looks;
 use crate::daemon::metrics::Beside;
+use crate::daemon::patience::answer_timeout;
 use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
-use crate::daemon::silence::{answer_timeout, report_silence};
 use crate::daemon::store::cache_with_files;
+use crate::daemon::troubles::report_troubles;
 use crate::daemon::{memory, metrics, pressure, scrape};
 use crate::error::CommandError;
 use forebay::settings::Elastic;
@@ -50,7 +52,8 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     let feed = Arc::new(Feed::default());
     let knobs = (&arguments.tuning, arguments.flags.promises.backing());
     let (cache, files, store) = cache_with_files(&budget, knobs, &rt, feed.clone())?;
-    let looks = Looks::default().with(report_silence());
+    cache.name_store(0, &arguments.source.display().to_string());
+    let looks = Looks::default().with(report_troubles(&cache));
     looks.with(report_promises()).begin(&cache, &rt);
     pressure::watch(&cache)?;
     let parts = MountParts {
@@ -264,7 +267,7 @@ async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
     mount.close().await;
     // Files that cannot be made durable were already given up by the mount.
     let is_told = AtomicBool::new(false);
-    write_all(cache, rt, async || {
+    write_all(cache, rt, &mut Left::new(cache, rt), async || {
         if !is_told.swap(true, Ordering::Relaxed) {
             say(how_to_go_on(&cache.statistics()));
         }

@@ -7,10 +7,11 @@
 
 use crate::daemon::say::say;
 use crate::error::CommandError;
-use forebay::{File, Statistics};
+use forebay::{Cache, File, Statistics};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_rt::wait::Gate;
 use forebay_store::{Failure, Figure, Medium};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -47,6 +48,18 @@ impl Losses {
     pub(super) fn new(images: Vec<Image>) -> Losses {
         Losses {
             images: Arc::new(images),
+        }
+    }
+
+    /// Gives each store of `cache` the names of its images.
+    pub(super) fn name_stores(&self, cache: &Cache) {
+        let mut names: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        for image in self.images.iter() {
+            let of_store = names.entry(image.file.store_number()).or_default();
+            of_store.push(image.path.display().to_string());
+        }
+        for (bdi, paths) in names {
+            cache.name_store(bdi, &paths.join(", "));
         }
     }
 

@@ -6,13 +6,15 @@ use super::losses::Losses;
 use super::memory::{Plan, code_bytes, stores_bytes, threads};
 use super::notices::Notices;
 use crate::daemon::control::{self, Feed, Source};
-use crate::daemon::ending::{Ending, reporting, show_left, write_all};
+use crate::daemon::ending::{Ending, reporting, write_all};
+use crate::daemon::left::Left;
 use crate::daemon::looks::Looks;
 use crate::daemon::metrics::Beside;
+use crate::daemon::patience::answer_timeout;
 use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
-use crate::daemon::silence::{answer_timeout, report_silence};
 use crate::daemon::store::cache_of;
+use crate::daemon::troubles::report_troubles;
 use crate::daemon::{heap, limits, machine, memory, metrics, pressure, scrape};
 use crate::error::CommandError;
 use forebay::settings::Elastic;
@@ -56,7 +58,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     for refused in [unmarked, unlocked].into_iter().flatten() {
         say(refused);
     }
-    let looks = Looks::default().with(report_silence());
+    losses.name_stores(&cache);
+    let looks = Looks::default().with(report_troubles(&cache));
     let looks = looks.with(report_promises()).with(losses.report_removed());
     looks
         .with(losses.end_if_fenced(ending.gate()))
@@ -108,6 +111,7 @@ fn beside(server: &Arc<Server>, losses: &Losses) -> Box<dyn Fn() -> Beside + Sen
     let (server, losses) = (server.clone(), losses.clone());
     Box::new(move || Beside {
         connections: Some(server.connections()),
+        errors: Some(server.errors()),
         figures: losses.figures(),
         troubles: Vec::new(),
     })
@@ -267,6 +271,7 @@ fn announce(arguments: &ServeArguments, exports: &[Export], plan: &Plan) {
 /// long as that takes; the server does not wait only for clients that do not read their answers.
 async fn end(server: &Server, cache: &Cache, losses: &Losses, rt: &Rt) {
     server.drain();
+    let mut left = Left::new(cache, rt);
     let report = || {
         let cut = server.cut_deaf(DRAIN_PATIENCE);
         if cut > 0 {
@@ -277,9 +282,9 @@ async fn end(server: &Server, cache: &Cache, losses: &Losses, rt: &Rt) {
         say(format_args!(
             "{} clients wait for answers, {}",
             server.connections(),
-            show_left(&cache.statistics())
+            left.show()
         ));
     };
     reporting(rt, server.ended(), report).await;
-    write_all(cache, rt, async || losses.give_up().await).await;
+    write_all(cache, rt, &mut left, async || losses.give_up().await).await;
 }

@@ -80,6 +80,24 @@ impl Mounted {
         self.folder.path().join("source").join(name)
     }
 
+    /// The server's process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Reads the server's standard error until a line contains `text`.
+    pub(crate) fn read_until(&mut self, text: &str) {
+        let stderr = self.child.stderr.take().expect("nobody took it before");
+        let mut lines = BufReader::new(stderr);
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            let count = lines.read_line(&mut line).expect("it is a pipe");
+            assert!(count > 0, "the server ended without saying '{text}'");
+        }
+        self.child.stderr = Some(lines.into_inner());
+    }
+
     /// Ends the server, which unmounts and writes everything.
     pub(crate) fn end(&mut self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("the server runs");

@@ -78,6 +78,11 @@ impl Served {
         Client::connect(&self.socket, "").expect("the server lets a client in")
     }
 
+    /// The server's process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("the server runs");
     }

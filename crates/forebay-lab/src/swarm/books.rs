@@ -132,13 +132,13 @@ impl World {
             .map(|of| u64::from(of.writes_in_flight));
         vec![
             (
-                "pages read, by the cache and by its stores",
-                statistics.get(Counter::Pgpgin),
+                "pages read or refused, by the cache and by its stores",
+                statistics.get(Counter::Pgpgin) + statistics.get(Counter::NrReadFailed),
                 all.pages_read,
             ),
             (
-                "pages written, by the cache and by its stores",
-                statistics.get(Counter::Pgpgout),
+                "pages written or refused, by the cache and by its stores",
+                statistics.get(Counter::Pgpgout) + statistics.get(Counter::NrWriteFailed),
                 all.pages_written,
             ),
             (

@@ -23,26 +23,33 @@ impl Drop for AtWork<'_> {
 }
 
 impl Engine {
-    /// Counts how long the store took.
+    /// Counts how long the store took, and whether it refused.
     pub(crate) fn note_answer(&self, backing: &Backing, io: &FinishedIo) {
         if let Some(submitted) = io.submitted {
             let took = self.rt.now().since(submitted);
             backing.times.note(io.request.kind, took);
         }
-        if let Err(error) = io.result {
-            self.note_fault(backing, error);
-        }
+        self.note_outcome(backing, io.request.kind, &io.result);
     }
 
-    /// Notes what is the fault of the store's program, and not of its medium.
-    pub(crate) fn note_fault(&self, backing: &Backing, error: StoreError) {
-        if matches!(error.failure, Failure::Dropped | Failure::Panicked) {
+    /// Counts what the store refuses, and notes when it does no more: every answer to a request
+    /// comes here once.
+    pub(crate) fn note_outcome(
+        &self,
+        backing: &Backing,
+        kind: IoKind,
+        result: &Result<(), StoreError>,
+    ) {
+        let Err(StoreError { failure, .. }) = *result else {
+            return backing.refusals.went_well(kind);
+        };
+        // What is the fault of the store's program, and not of its medium.
+        if matches!(failure, Failure::Dropped | Failure::Panicked) {
             self.mark(Mark::StoreDropped);
-            // Whatever fails of the pages of a file is noted with them.
-            if !matches!(error.request.kind, IoKind::Read | IoKind::Write) {
-                self.note_refusal(backing.number, error.request.kind, error.failure);
-            }
         }
+        let (now, kept) = (self.rt.now(), backing.failed_pages.load(Ordering::Relaxed));
+        backing.refusals.refused(kind, failure, kept, now);
+        self.incidents.refused(now, backing.number, kind, failure);
     }
 
     /// Counts `part` among what happens to a store for as long as the result lives.

@@ -8,10 +8,11 @@ use crate::engine::Engine;
 use crate::event::{CallKind, Event};
 use crate::handle::Handle;
 use crate::state::ledger::Moment;
+use crate::state::open_calls::Wait;
 use crate::state::pause_turn::{PauseTurn, TurnNumber};
 use crate::state::waits::{CallOf, Waits};
-use forebay_base::Instant;
 use forebay_base::sync::lock;
+use forebay_base::{Instant, Span};
 use forebay_law::blame::Cause;
 
 /// A call that may have to wait. Its end records its waits, if there were any.
@@ -22,6 +23,7 @@ pub(crate) struct Call<'a> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
+        self.engine.open_calls.leaves(&self.waits.place);
         if self.waits.all_us() > 0 {
             self.engine.record_waits(&self.waits);
         }
@@ -51,6 +53,8 @@ pub(crate) struct Waiting<'a> {
     counter: Option<Counter>,
     began: Instant,
     before_us: u64,
+    /// The wait that this one is a part of, if its call has a place.
+    outer: Option<Wait>,
 }
 
 /// What a wait is for.
@@ -59,6 +63,16 @@ enum Reason<'a> {
     Known(Cause),
     /// Whatever the writer pauses for in this turn: the call that has it may not have decided yet.
     PauseOf(&'a PauseTurn, TurnNumber),
+}
+
+impl Reason<'_> {
+    /// The cause that is known while the wait goes on.
+    fn shown(&self) -> Cause {
+        match self {
+            Reason::Known(cause) => *cause,
+            Reason::PauseOf(..) => Cause::Along,
+        }
+    }
 }
 
 impl Waiting<'_> {
@@ -71,13 +85,19 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let us = self.engine.rt.now().since(self.began).as_micros();
+        let now = self.engine.rt.now();
+        let us = now.since(self.began).as_micros();
         let meanwhile_us = self.waits.all_us() - self.before_us;
         let cause = match self.reason {
             Reason::Known(cause) => cause,
             Reason::PauseOf(turn, number) => turn.cause_of(number).unwrap_or(Cause::Along),
         };
         self.waits.add(cause, us.saturating_sub(meanwhile_us));
+        let place = &self.waits.place;
+        let shown = (self.reason.shown(), self.began);
+        if self.engine.open_calls.ends(place, shown, self.outer, now) {
+            self.engine.long_wait(cause, Span::from_micros(us));
+        }
         if let Some(counter) = self.counter {
             self.engine.count(counter, us);
         }
@@ -129,7 +149,11 @@ impl Engine {
     fn waiting_for<'a>(&'a self, waits: &'a Waits, reason: Reason<'a>) -> Waiting<'a> {
         let began = self.rt.now();
         waits.begin(began);
+        let of = (waits.caller, waits.bdi);
+        let shown = reason.shown();
+        let outer = self.open_calls.begins(&waits.place, of, shown, began);
         Waiting {
+            outer,
             engine: self,
             waits,
             reason,
@@ -137,6 +161,34 @@ impl Engine {
             began,
             before_us: waits.all_us(),
         }
+    }
+
+    /// A wait has gone on for very long, or did until now.
+    fn long_wait(&self, cause: Cause, waited: Span) {
+        self.count(Counter::WaitsOverdue, 1);
+        let (what, bound) = (cause.name(), waited);
+        self.record(&Event::WaitOverdue { what, bound });
+    }
+
+    /// Counts the waits that go on and are overdue by now.
+    pub(crate) fn note_overdue(&self) {
+        for (cause, waited) in self.open_calls.take_overdue(self.rt.now()) {
+            self.long_wait(cause, waited);
+        }
+    }
+
+    /// What a caller gets from a call of `kind`: an error is counted.
+    pub(crate) fn told<T, E>(&self, kind: CallKind, outcome: Result<T, E>) -> Result<T, E> {
+        if outcome.is_err() {
+            let counter = match kind {
+                CallKind::Read => Counter::ReadErrors,
+                CallKind::Write => Counter::WriteErrors,
+                CallKind::Sync => Counter::SyncErrors,
+                _ => Counter::OtherErrors,
+            };
+            self.count(counter, 1);
+        }
+        outcome
     }
 
     fn record_waits(&self, waits: &Waits) {

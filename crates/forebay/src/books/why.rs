@@ -9,19 +9,26 @@ use crate::state::backing::Backing;
 use crate::state::dirtied::DirtierKey;
 use crate::state::dirtier::Dirtier;
 use crate::state::ledger::{Moment, RowKey, Sums};
-use crate::state::minutes::{MINUTE, MINUTES};
-use crate::why::{DirtiedRow, WaitRow, Why, WhyLine};
+use crate::state::minutes::Window;
+use crate::state::open_calls::OpenRow;
+use crate::trouble::StoreTrouble;
+use crate::why::{DirtiedRow, OpenWait, WaitRow, Why, WhyLine};
+use forebay_base::sync::atomic::Ordering;
 use forebay_base::{Instant, Span};
 use forebay_law::blame::{BlameInputs, Suspect, blame, savings};
-use forebay_store::{Failure, IoKind};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A store that answers within this time is not called silent.
+const LEAST_SILENCE: Span = Span::from_secs(1);
 
 impl Engine {
     /// Who waited in the time `last` before now, or since the start.
     pub(crate) fn why(&self, last: Option<Span>) -> Why {
         let now = self.rt.now();
-        let minutes = last.and_then(minutes_of);
-        let window = window_of(now, minutes);
+        let in_window = last.and_then(|last| Window::of(now, last));
+        let window = in_window.map_or(now.since(Instant::ZERO), Window::length);
+        let open = self.open_calls.rows(now);
         let mut callers: BTreeMap<(CallerKey, Option<usize>), Vec<WaitRow>> = BTreeMap::new();
         for row in self.wait_rows(last) {
             callers.entry((row.caller, row.bdi)).or_default().push(row);
@@ -39,7 +46,10 @@ impl Engine {
                 let pages = dirtied.iter().find(is_it).map_or(0, |row| row.pages);
                 let oldest_dirty = bdi.and_then(|bdi| ages.get(bdi).copied().flatten());
                 let line = self.line((caller, bdi, pages), rows, inputs);
+                let is_it = |row: &&OpenRow| (row.caller, row.bdi) == (caller, bdi);
+                let waits_now = open.iter().filter(is_it).filter_map(|row| row.now_for);
                 WhyLine {
+                    waits_now: waits_now.max(),
                     oldest_dirty,
                     advice: self.advice(&line, &dirtied),
                     ..line
@@ -52,19 +62,96 @@ impl Engine {
             waited: lines.iter().fold(Span::ZERO, |sum, line| sum + line.waited),
             lines,
             elastic: self.elastic_statistics(),
+            troubles: self.troubles(),
         }
     }
 
-    /// The rows of the ledger in the same window.
+    /// What is wrong with the stores now.
+    fn troubles(&self) -> Vec<StoreTrouble> {
+        let backings = self.stores.all();
+        let of_store = |backing: &Arc<Backing>| {
+            let now = self.rt.now();
+            let kept_pages = backing.failed_pages.load(Ordering::Relaxed);
+            let latest = backing.refusals.latest(kept_pages, now).into_iter();
+            let refused = latest.flatten().filter(|trouble| !trouble.is_over);
+            let silent = backing.activity.silent(now);
+            StoreTrouble {
+                bdi: backing.number,
+                name: self.store_name(backing.number),
+                silent: if silent < LEAST_SILENCE {
+                    Span::ZERO
+                } else {
+                    silent
+                },
+                refused: refused.collect(),
+                kept_pages,
+            }
+        };
+        let all = backings.iter().map(of_store);
+        all.filter(|store| store.silent > Span::ZERO || !store.refused.is_empty())
+            .collect()
+    }
+
+    /// What people call the store numbered `bdi`.
+    pub(crate) fn store_name(&self, bdi: usize) -> String {
+        let stores = self.stores.all();
+        match stores.get(bdi).and_then(|backing| backing.name.get()) {
+            Some(name) => format!("store {bdi} ({name})"),
+            None => format!("store {bdi}"),
+        }
+    }
+
+    /// The rows of the ledger in the same window, with the waits of calls that have not ended.
     pub(crate) fn wait_rows(&self, last: Option<Span>) -> Vec<WaitRow> {
-        let sums = self.ledger.sums(self.rt.now(), last.and_then(minutes_of));
-        sums.into_iter().map(row_of).collect()
+        let now = self.rt.now();
+        let window = last.and_then(|last| Window::of(now, last));
+        let sums = self.ledger.sums(window).into_iter();
+        let mut rows: Vec<WaitRow> = sums.map(row_of).collect();
+        let longest = window.map_or(Span::MAX, Window::length);
+        for open in self.open_calls.rows(now) {
+            let waited = Span::from_micros(open.us).min(longest);
+            let is_it = |row: &&mut WaitRow| {
+                (row.caller, row.bdi, row.cause) == (open.caller, open.bdi, open.cause)
+            };
+            match rows.iter_mut().find(is_it) {
+                Some(row) => {
+                    row.calls += 1;
+                    row.waited += waited;
+                    row.longest = row.longest.max(Span::from_micros(open.us));
+                }
+                None => rows.push(WaitRow {
+                    caller: open.caller,
+                    bdi: open.bdi,
+                    cause: open.cause,
+                    calls: 1,
+                    waited,
+                    longest: Span::from_micros(open.us),
+                }),
+            }
+        }
+        rows
+    }
+
+    /// The waits that go on, the longest first.
+    pub(crate) fn open_waits(&self) -> Vec<OpenWait> {
+        let rows = self.open_calls.rows(self.rt.now()).into_iter();
+        let wait = |row: OpenRow| {
+            Some(OpenWait {
+                caller: row.caller,
+                bdi: row.bdi,
+                cause: row.cause,
+                waited: row.now_for?,
+            })
+        };
+        let mut waits: Vec<OpenWait> = rows.filter_map(wait).collect();
+        waits.sort_by_key(|wait| std::cmp::Reverse(wait.waited));
+        waits
     }
 
     /// The pages that each caller made dirty in the same window.
     pub(crate) fn dirtied_rows(&self, last: Option<Span>) -> Vec<DirtiedRow> {
-        let minutes = last.and_then(minutes_of);
-        let rows = self.dirtied.pages(self.rt.now(), minutes).into_iter();
+        let window = last.and_then(|last| Window::of(self.rt.now(), last));
+        let rows = self.dirtied.pages(window).into_iter();
         let row = |(key, pages): (DirtierKey, u64)| DirtiedRow {
             caller: key.caller,
             bdi: key.bdi.map(|bdi| bdi as usize),
@@ -94,11 +181,6 @@ impl Engine {
     /// What happened in the time `last` before now, or since the start, the oldest first.
     pub(crate) fn incidents(&self, last: Option<Span>) -> Vec<Incident> {
         self.incidents.latest(self.instant_before(last))
-    }
-
-    /// Notes that store `bdi` has refused a request.
-    pub(crate) fn note_refusal(&self, bdi: usize, kind: IoKind, failure: Failure) {
-        self.incidents.refused(self.rt.now(), bdi, kind, failure);
     }
 
     /// The instant `last` before now, or the start.
@@ -150,25 +232,11 @@ impl Engine {
             savings: savings(&of_store),
             dirtied_pages,
             drain,
+            waits_now: None,
             oldest_dirty: None,
             advice: None,
         }
     }
-}
-
-/// The number of minutes that cover the time `last` before now, including the present minute. None
-/// if the ledger does not go back that far: then everything since the start counts.
-fn minutes_of(last: Span) -> Option<u64> {
-    let minutes = last.as_millis().div_ceil(MINUTE.as_millis()) + 1;
-    (minutes <= MINUTES).then_some(minutes)
-}
-
-/// How much of the time before `now` these minutes cover.
-fn window_of(now: Instant, minutes: Option<u64>) -> Span {
-    let all = now.since(Instant::ZERO);
-    let Some(minutes) = minutes else { return all };
-    let begun = Span::from_nanos(all.as_nanos() % MINUTE.as_nanos());
-    all.min(begun + MINUTE.saturating_mul(minutes - 1))
 }
 
 fn row_of((key, sums): (RowKey, Sums)) -> WaitRow {

@@ -69,7 +69,8 @@ impl Engine {
             return;
         }
         let (engine, object) = (self.shared(), object.clone());
-        self.rt.spawn("drop anonymous memory", async move {
+        let name = "drop anonymous memory";
+        let dropping = async move {
             let backing = engine.backing_of(&object);
             // All slots that it may ever have had: another object gets its number next.
             let pages = 0..object.swap_slots().len() as u64;
@@ -88,6 +89,11 @@ impl Engine {
             }
             engine.objects.remove(&object);
             engine.charge_objects();
+        };
+        let engine = self.shared();
+        self.rt.spawn(name, async move {
+            // If it ends early its memory stays taken, and the incident says so.
+            let _ = engine.watched(name, dropping).await;
         });
     }
 }

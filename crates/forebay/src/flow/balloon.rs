@@ -97,8 +97,13 @@ impl Engine {
     pub(crate) fn start_filling(&self) {
         if !self.balloon.is_filling.swap(true, Ordering::SeqCst) {
             let engine = self.shared();
-            self.rt
-                .spawn("balloon", async move { engine.fill_until_met().await });
+            self.rt.spawn("balloon", async move {
+                let filling = engine.clone().fill_until_met();
+                if engine.watched("balloon", filling).await.is_none() {
+                    // The next caller that needs it starts another one.
+                    engine.balloon.is_filling.store(false, Ordering::SeqCst);
+                }
+            });
         }
     }
 

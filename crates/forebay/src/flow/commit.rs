@@ -125,7 +125,10 @@ impl Engine {
         if let Err(turn) = backing.ask_commit(CommitTurn::new(object.clone())) {
             let (engine, backing) = (self.shared(), self.stores.get(backing.number));
             self.rt.spawn("commit", async move {
-                engine.commit_asked(&backing, turn, &Ticket::new()).await;
+                let ticket = Ticket::new();
+                let commit = engine.commit_asked(&backing, turn, &ticket);
+                // If it ends early, the turn says that its outcome is not known.
+                let _ = engine.watched("commit", commit).await;
             });
         }
     }
@@ -201,9 +204,6 @@ impl Engine {
         backing.times.note(IoKind::Commit, took);
         *lock(&backing.next_commit_beside) = now + took.saturating_mul(REST);
         drop(at_work);
-        if let Err(error) = &answered {
-            self.note_refusal(backing.number, IoKind::Commit, error.failure);
-        }
         let result = match answered {
             Ok(()) => Committed::Durable,
             // Of other stores nobody has the pages any more: then it is a failure.
@@ -230,7 +230,8 @@ impl Engine {
             Committed::Durable => object.note_committed(changes),
             // Set once its pages are dirty again: a sync that begins meanwhile finds them dirty, or
             // gets the failure.
-            Committed::Failed(error) => object.errors.set(error),
+            Committed::Failed(error) if is_unstable => object.errors.set(error),
+            Committed::Failed(error) => object.errors.set_loss(error),
             Committed::Forgotten | Committed::NoAnswer => {}
         }
         if result == Committed::Durable {

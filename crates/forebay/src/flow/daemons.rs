@@ -8,6 +8,7 @@ use crate::settings::BackingSettings;
 use crate::state::attachment::Attachment;
 use crate::state::backing::{Backing, WriteQueue};
 use crate::state::vectors::IoVectors;
+use forebay_base::PAGE_BYTES;
 use forebay_base::sync::lock;
 use forebay_store::{Geometry, Store};
 use std::sync::Arc;
@@ -21,8 +22,7 @@ impl Engine {
     /// Starts a kswapd for each node.
     pub(crate) fn start(self: &Arc<Self>) {
         for node in 0..self.memory.nodes.len() {
-            let engine = self.clone();
-            self.rt.spawn("kswapd", async move {
+            self.keep("kswapd", move |engine| async move {
                 match engine.past.kswapd {
                     None => engine.kswapd(node).await,
                     Some(past) => engine.past_kswapd(past, node).await,
@@ -43,18 +43,7 @@ impl Engine {
         }
         settings.check()?;
         let geometry = store.geometry();
-        for (setting, pages) in [
-            ("max_io_pages of the store", geometry.max_io_pages),
-            ("write_unit_pages of the store", geometry.write_unit_pages),
-        ] {
-            if pages == 0 {
-                return Err(BuildError::BadSetting {
-                    setting,
-                    given: pages.to_string(),
-                    allowed: "at least 1",
-                });
-            }
-        }
+        check_geometry(&geometry)?;
         let queue = self.write_queue(&geometry, settings.queue_requests, file_system);
         let arena = self.memory.frames.arena();
         let guaranteed = settings.min_ratio_percent;
@@ -64,13 +53,11 @@ impl Engine {
         })?;
         *lock(&backing.attachment) = Some(attachment);
         self.begin_drain(&backing);
-        let (engine, of) = (self.clone(), backing.clone());
-        self.rt
-            .spawn("flusher", async move { engine.flusher(of).await });
+        let of = backing.clone();
+        self.keep("flusher", move |engine| engine.flusher(of.clone()));
         for _ in 0..COMMITTERS {
-            let (engine, of) = (self.clone(), backing.clone());
-            self.rt
-                .spawn("committer", async move { engine.committer(of).await });
+            let of = backing.clone();
+            self.keep("committer", move |engine| engine.committer(of.clone()));
         }
         Ok(backing)
     }
@@ -84,7 +71,7 @@ impl Engine {
         file_system: PastFileSystem,
     ) -> WriteQueue {
         let policy = &self.settings.policy;
-        let queue = geometry.queue_depth.min(queue_requests).max(1);
+        let queue = geometry.queue_depth.min(queue_requests);
         let turn_pages = file_system.whole_turn_pages;
         let (count, pages, least_writes) = if policy.writes_whole_turns() && turn_pages > 0 {
             let deep = queue.saturating_mul(geometry.max_io_pages) / turn_pages;
@@ -96,6 +83,7 @@ impl Engine {
             (count, self.vectors.short_pages(), count.min(2))
         };
         WriteQueue {
+            geometry: *geometry,
             vectors: IoVectors::new(count as usize, pages),
             least_writes: u64::from(least_writes),
             samples: if policy.learns_rates() {
@@ -111,4 +99,30 @@ impl Engine {
                 .map(|signal| (self.congestion.clone(), signal)),
         }
     }
+}
+
+/// Refuses a geometry out of the ranges that [`Geometry`] documents.
+fn check_geometry(geometry: &Geometry) -> Result<(), BuildError> {
+    for (setting, given) in [
+        ("max_io_pages of the store", geometry.max_io_pages),
+        ("write_unit_pages of the store", geometry.write_unit_pages),
+        ("queue_depth of the store", geometry.queue_depth),
+    ] {
+        if given == 0 {
+            return Err(BuildError::BadSetting {
+                setting,
+                given: given.to_string(),
+                allowed: "at least 1",
+            });
+        }
+    }
+    let block = geometry.block_bytes;
+    if !(512..=PAGE_BYTES as u32).contains(&block) || !block.is_power_of_two() {
+        return Err(BuildError::BadSetting {
+            setting: "block_bytes of the store",
+            given: block.to_string(),
+            allowed: "a power of two from 512 to 4096",
+        });
+    }
+    Ok(())
 }

@@ -15,6 +15,7 @@ use crate::error::AccessError;
 use crate::flow::alloc::Want;
 use crate::marks::Mark;
 use crate::memory::{FreshFrame, FreshRun, Home};
+use crate::state::activity::Part;
 use crate::state::batch::Batch;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::key;
@@ -308,6 +309,7 @@ impl Engine {
             length_bytes,
         };
         self.reads_in_flight.fetch_add(1, Ordering::Relaxed);
+        self.activity_begins(&backing, Part::Aside);
         let is_measured = backing.reads.begins(pages.len() as u64, || self.rt.now());
         let sequence = if is_measured { MEASURED } else { 0 };
         let io = self.page_io(&backing, request, (pages, token(object.number, sequence)));

@@ -13,7 +13,7 @@ use crate::state::dirty_index::Tag;
 use crate::state::flusher_requests::FlusherWork;
 use crate::state::frame::{flag, halved};
 use crate::state::index::page_of as index_of;
-use crate::state::object::{ObjectState, Origin};
+use crate::state::object::ObjectState;
 use crate::state::outstanding::of_token;
 use crate::state::read_meter::MEASURED;
 use crate::state::stamp::Stamp;
@@ -39,6 +39,7 @@ impl Finish for Engine {
                     io.result.is_ok(),
                     || self.rt.now(),
                 );
+                self.activity_ends(&backing, Part::Aside);
                 self.reads_in_flight.fetch_sub(1, Ordering::Relaxed);
                 self.vectors.give_back(io.pages);
             }
@@ -53,7 +54,12 @@ impl Finish for Engine {
 
 impl Engine {
     fn read_finished(&self, object: &ObjectState, io: &FinishedIo) {
-        self.count(Counter::Pgpgin, io.pages.len() as u64);
+        let pages = io.pages.len() as u64;
+        let counter = match io.result {
+            Ok(()) => Counter::Pgpgin,
+            Err(_) => Counter::NrReadFailed,
+        };
+        self.count(counter, pages);
         if let Err(error) = io.result {
             self.mark(if object.is_anonymous() {
                 Mark::SwapReadFailed
@@ -66,10 +72,7 @@ impl Engine {
                 .frames
                 .owner(self.memory.frames.frame_at(&io.pages[0]));
             let first = index_of(first);
-            object.note_read_failure(first..first + io.pages.len() as u64, error);
-            if let Origin::File { backing, .. } = object.origin {
-                self.note_refusal(backing, IoKind::Read, error.failure);
-            }
+            object.note_read_failure(first..first + pages, error);
         }
         let is_anonymous = object.is_anonymous();
         for page in &io.pages {
@@ -105,7 +108,9 @@ impl Engine {
             self.global.complete(&backing, pages, self.now_ms());
         }
         self.count(Counter::NrWritten, pages);
-        self.count(Counter::Pgpgout, pages);
+        if is_taken {
+            self.count(Counter::Pgpgout, pages);
+        }
         self.memory.note_written(&io.pages);
         let oldest = backing.write_ends(object.number, sequence);
         if is_taken {
@@ -136,7 +141,8 @@ impl Engine {
             Err(refusal) => {
                 lock(&object.dirty).uncommitted.commit_failed();
                 self.mark(Mark::CommitFailed);
-                object.errors.set(refusal);
+                // The pages are clean, and the store may have lost them.
+                object.errors.set_loss(refusal);
                 Committed::Failed(refusal)
             }
         };
@@ -240,7 +246,6 @@ impl Engine {
         }
         self.account_written(backing, &io.pages);
         backing.note_failure(error.failure, self.now_ms());
-        self.note_refusal(backing.number, IoKind::Write, error.failure);
         // Before another caller can take them and subtract them.
         self.account_failed(backing, object, pages);
         for frame in frames() {

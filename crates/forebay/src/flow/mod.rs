@@ -59,6 +59,7 @@ mod sync_all;
 mod ticket;
 mod turn_commits;
 mod wait;
+mod watched;
 mod write;
 mod writeout;
 

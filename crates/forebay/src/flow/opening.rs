@@ -29,13 +29,14 @@ impl Engine {
         {
             return Ok(known);
         }
-        let limit = self.settings.objects_limit;
         let forget = |object: &ObjectState| self.forget_object(object);
         let opened = self.objects.open(origin, length_bytes, forget);
         if self.charge_objects() && self.memory.pages_over() > 0 {
             self.start_filling();
         }
-        opened.ok_or(BuildError::TooManyObjects { limit })
+        opened.ok_or_else(|| BuildError::TooManyObjects {
+            limit: self.objects.limit_reached(),
+        })
     }
 
     /// Refuses an object that its store knows to be longer. If it is known here, it may have been

@@ -143,12 +143,29 @@ impl Engine {
 
     /// Reads up to the object's end. The first `done` bytes of the buffer are read already: their
     /// pages are neither copied again nor touched again. Returns the bytes read.
-    pub(crate) async fn read(
+    pub(crate) fn read(
+        self: &Arc<Self>,
+        handle: &Handle,
+        (buffer, done): (&mut [u8], usize),
+        offset_bytes: u64,
+    ) -> impl Future<Output = Result<usize, AccessError>> {
+        self.read_until_told::<true>(handle, (buffer, done), offset_bytes)
+    }
+
+    /// The same. An error counts as one that the caller gets if `IS_TOLD`: it is not if the read is
+    /// tried again.
+    pub(super) async fn read_until_told<const IS_TOLD: bool>(
         self: &Arc<Self>,
         handle: &Handle,
         (buffer, mut done): (&mut [u8], usize),
         offset_bytes: u64,
     ) -> Result<usize, AccessError> {
+        let told = |outcome: Result<(), AccessError>| {
+            if !IS_TOLD {
+                return outcome;
+            }
+            self.told(CallKind::Read, outcome)
+        };
         let mut call = None;
         loop {
             // Checked after each wait: what was cut off meanwhile will never be there.
@@ -163,13 +180,15 @@ impl Engine {
             }
             let request = (CallKind::Read, offset_bytes, wanted as u64);
             let call = Call::in_place(&mut call, self, handle, request);
-            let has_planned = self.read_ahead(call, handle, last).await?;
+            let planned = self.read_ahead(call, handle, last).await;
+            let has_planned = matches!(planned, Ok(true));
+            told(planned.map(drop))?;
             let Some(missing) = missing else {
                 return Ok(done);
             };
             // What was missing may be on its way since: a window begins inside a long call.
             if !has_planned {
-                self.bring_in(call, handle, missing, last).await?;
+                told(self.bring_in(call, handle, missing, last).await)?;
             }
         }
     }

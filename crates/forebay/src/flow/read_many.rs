@@ -117,11 +117,14 @@ impl Engine {
             match read {
                 Err(error @ AccessError::Store(_)) => first_failure = first_failure.and(Err(error)),
                 // Memory, or the whole store: the others would wait for the same.
-                Err(error) => return first_failure.and(Err(error)),
+                Err(error) => {
+                    first_failure = first_failure.and(Err(error));
+                    break;
+                }
                 Ok(()) => {}
             }
         }
-        first_failure
+        self.told(CallKind::Read, first_failure)
     }
 
     /// Begins to read for the request at `at` and for those after it. While that one has not come
@@ -249,12 +252,12 @@ impl Engine {
     ) -> Result<(), AccessError> {
         let (offset_bytes, begun) = (request.offset_bytes, request.done_bytes);
         let mut read = self
-            .read(handle, (&mut *request.buffer, begun), offset_bytes)
+            .read_until_told::<false>(handle, (&mut *request.buffer, begun), offset_bytes)
             .await;
         if matches!(read, Err(AccessError::Store(_))) {
             // What was begun ahead failed. As in any other read, the page is then tried alone.
             read = self
-                .read(handle, (&mut *request.buffer, begun), offset_bytes)
+                .read_until_told::<false>(handle, (&mut *request.buffer, begun), offset_bytes)
                 .await;
         }
         request.done_bytes = read?;

@@ -148,9 +148,12 @@ impl Engine {
 
     fn page_out_counted(&self, backing: &Backing, io: FinishedIo) {
         let pages = io.pages.len() as u64;
-        backing.count_written(pages, io.result.is_ok());
+        let is_taken = io.result.is_ok();
+        backing.count_written(pages, is_taken);
         self.count(Counter::NrWritten, pages);
-        self.count(Counter::Pgpgout, pages);
+        if is_taken {
+            self.count(Counter::Pgpgout, pages);
+        }
         self.memory.note_written(&io.pages);
         let swap = self
             .memory

@@ -97,7 +97,9 @@ impl Engine {
                 }
                 // It may be a later one, which covers what the expected one did.
                 Shared::Ended { went_well: true } => {
-                    let failed = object.errors.check_and_advance(&mut lock(cursor), mark);
+                    let is_good = object.has_nothing_refused();
+                    let errors = &object.errors;
+                    let failed = errors.check_and_advance(&mut lock(cursor), mark, is_good);
                     return failed.map_or(Ok(()), |error| Err(error.into()));
                 }
                 Shared::Ended { went_well: false } => break,
@@ -160,7 +162,9 @@ impl Engine {
         self.sync_tagged(call, object, (&pages, writes_ended), forgotten)
             .await?;
         self.try_halves(call, object, &pages, mark).await?;
-        match object.errors.check_and_advance(&mut lock(cursor), mark) {
+        let is_good = object.has_nothing_refused();
+        let errors = &object.errors;
+        match errors.check_and_advance(&mut lock(cursor), mark, is_good) {
             None => Ok(()),
             Some(error) => {
                 self.mark(Mark::SyncTold);

@@ -2,6 +2,7 @@
 //! leave but that must not stay half done.
 
 use crate::engine::Engine;
+use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::object::ObjectState;
 use forebay_base::Span;
@@ -36,16 +37,17 @@ impl Engine {
         request: Request,
         ticket: &Arc<Ticket>,
     ) -> Result<(), StoreError> {
+        // A commit is at work as its caller says.
+        let is_aside = request.kind != IoKind::Commit;
+        let at_work = is_aside.then(|| self.at_work(backing, Part::Aside));
         let io = Io::new(request, Vec::new(), ticket.clone(), 0);
         self.submit(backing, io);
         let result = ticket.0.take().await;
-        match result {
-            Ok(()) if matches!(request.kind, IoKind::SetLength | IoKind::Discard) => {
-                // There may be room now.
-                backing.pardon();
-            }
-            Ok(()) => {}
-            Err(error) => self.note_fault(backing, error),
+        drop(at_work);
+        self.note_outcome(backing, request.kind, &result);
+        if result.is_ok() && matches!(request.kind, IoKind::SetLength | IoKind::Discard) {
+            // There may be room now.
+            backing.pardon();
         }
         result
     }
@@ -69,7 +71,7 @@ impl Engine {
 
     /// Does `work` on `object` as a task of its own: if the caller gives up, or `longest` passes,
     /// the work still comes to its end. None if it takes longer, and no other cut of the object,
-    /// which it may have to wait for, ends meanwhile.
+    /// which it may have to wait for, ends meanwhile; or if it panics.
     pub(crate) async fn apart<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -81,15 +83,16 @@ impl Engine {
         let (reporter, of) = (slot.clone(), object.clone());
         // An object with requests in flight is not forgotten.
         of.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        let engine = self.shared();
         self.rt.spawn(name, async move {
-            let result = work.await;
+            let result = engine.watched(name, work).await;
             of.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
             reporter.set(result);
         });
         loop {
             let ended = object.cuts.ended();
             if let Ok(result) = self.rt.timeout(longest, slot.take()).await {
-                return Some(result);
+                return result;
             }
             if object.cuts.ended() == ended {
                 self.overdue(name, longest);

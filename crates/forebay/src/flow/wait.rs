@@ -205,6 +205,7 @@ impl Engine {
         }
     }
 
+    /// A wait came to its bound.
     pub(crate) fn overdue(&self, what: &'static str, bound: Span) {
         self.count(Counter::WaitsOverdue, 1);
         self.record(&Event::WaitOverdue { what, bound });

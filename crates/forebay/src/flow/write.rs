@@ -160,6 +160,13 @@ impl Engine {
         let pages = page_of(offset_bytes)..pages_for(end_bytes);
         // A write that is refused in any case waits for nobody.
         let (request, mut call) = (content.call(offset_bytes), None);
+        // The discard that it is a part of counts its own error.
+        let told = |outcome: Result<(), AccessError>| {
+            if content.keeps_length {
+                return outcome;
+            }
+            self.told(CallKind::Write, outcome)
+        };
         let may_be_done = end_bytes <= LONGEST_BYTES && !handle.is_read_only;
         if may_be_done && let Some(number) = handle.object.cuts.last_of(&pages) {
             // A cut that was asked for before this write ends before it, even if no caller waits
@@ -167,13 +174,13 @@ impl Engine {
             self.mark(Mark::WriteMetResize);
             let call = Call::in_place(&mut call, self, handle, request);
             let _waiting = self.waiting(&call.waits, Cause::Resize);
-            Box::pin(self.cuts_end(&handle.object, number, &pages)).await?;
+            told(Box::pin(self.cuts_end(&handle.object, number, &pages)).await)?;
         }
-        self.check_write(handle, content, offset_bytes)?;
+        told(self.check_write(handle, content, offset_bytes))?;
         if handle.dirtier.owes_a_pause() {
             // Boxed: it is rare, and writers should not carry its size twice.
             let call = Call::in_place(&mut call, self, handle, request);
-            Box::pin(self.pay(call, handle, offset_bytes)).await?;
+            told(Box::pin(self.pay(call, handle, offset_bytes)).await)?;
         }
         let mut spare = None;
         let mut done = 0;
@@ -189,12 +196,12 @@ impl Engine {
                 let is_due = self.note_dirtied(&handle.backing, &handle.dirtier, dirtied, ends);
                 if is_due || handle.dirtier.turn.is_taken() {
                     let call = Call::in_place(&mut call, self, handle, request);
-                    self.pay(call, handle, from).await?;
+                    told(self.pay(call, handle, from).await)?;
                 }
             }
             if let Some(obstacle) = obstacle {
                 let call = Call::in_place(&mut call, self, handle, request);
-                self.overcome(call, handle, obstacle, &mut spare).await?;
+                told(self.overcome(call, handle, obstacle, &mut spare).await)?;
             }
         }
         Ok(())

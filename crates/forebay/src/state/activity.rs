@@ -29,7 +29,10 @@ pub(crate) struct Activity(Mutex<Now>);
 
 #[derive(Debug, Default)]
 struct Now {
-    requests: u32,
+    /// Writes and commits: they make the store busy.
+    requests: Answers,
+    /// Reads, discards and new lengths.
+    asides: Answers,
     rounds: u32,
     paused: u32,
     /// There was something to write when the store became idle, or when a writer began to pause.
@@ -37,17 +40,62 @@ struct Now {
     times: ActivityTimes,
     /// The instant up to which `times` are.
     until: Instant,
-    /// When a request last ended, or when the first of those under way began.
-    answered: Instant,
+    silences: Silences,
     /// When the last request or round ended.
     idle_since: Instant,
 }
+
+/// Requests that the store has to answer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Answers {
+    waiting: u32,
+    /// When one last ended, or when the first of those under way began.
+    last: Instant,
+}
+
+impl Answers {
+    fn begins(&mut self, now: Instant) {
+        if self.waiting == 0 {
+            self.last = now;
+        }
+        self.waiting += 1;
+    }
+
+    /// Returns how long nothing was answered before.
+    fn ends(&mut self, now: Instant) -> Span {
+        let silent = self.silent(now);
+        self.waiting = self.waiting.checked_sub(1).expect("what ends has begun");
+        self.last = self.last.max(now);
+        silent
+    }
+
+    fn silent(self, now: Instant) -> Span {
+        match self.waiting {
+            0 => Span::ZERO,
+            _ => now.since(self.last),
+        }
+    }
+}
+
+/// Times in which the store had requests and answered nothing for [`SILENCE`] or longer, and then
+/// did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Silences {
+    pub(crate) count: u64,
+    pub(crate) last: Span,
+}
+
+/// A store that answers nothing for this long is silent.
+const SILENCE: Span = Span::from_secs(5);
 
 /// What a change is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// A write of file pages, or a commit, that the store has.
     Request,
+    /// A read, a discard or a new length that the store has. It does not make the store busy: its
+    /// rate is that of its writes.
+    Aside,
     /// A round that chooses pages and submits them.
     Round,
     /// A writer that pauses.
@@ -69,20 +117,41 @@ impl Now {
         self.until = self.until.max(now);
     }
 
-    fn count(&mut self, part: Part) -> &mut u32 {
+    fn begins(&mut self, part: Part, now: Instant) {
         match part {
-            Part::Request => &mut self.requests,
-            Part::Round => &mut self.rounds,
-            Part::Pause => &mut self.paused,
+            Part::Request => self.requests.begins(now),
+            Part::Aside => self.asides.begins(now),
+            Part::Round => self.rounds += 1,
+            Part::Pause => self.paused += 1,
+        }
+    }
+
+    fn ends(&mut self, part: Part, now: Instant) {
+        let less = |count: u32| count.checked_sub(1).expect("what ends has begun");
+        let silent = match part {
+            Part::Request => self.requests.ends(now),
+            Part::Aside => self.asides.ends(now),
+            Part::Round => {
+                self.rounds = less(self.rounds);
+                Span::ZERO
+            }
+            Part::Pause => {
+                self.paused = less(self.paused);
+                Span::ZERO
+            }
+        };
+        if silent >= SILENCE {
+            self.silences.count += 1;
+            self.silences.last = silent;
         }
     }
 
     fn is_busy(&self) -> bool {
-        self.requests > 0 || self.rounds > 0
+        self.requests.waiting > 0 || self.rounds > 0
     }
 
     fn is_idle_while_throttled(&self) -> bool {
-        self.requests == 0 && self.paused > 0
+        self.requests.waiting == 0 && self.paused > 0
     }
 }
 
@@ -92,10 +161,7 @@ impl Activity {
     pub(crate) fn begins(&self, part: Part, now: Instant) -> bool {
         let mut inner = lock(&self.0);
         inner.advance(now);
-        if part == Part::Request && inner.requests == 0 {
-            inner.answered = now;
-        }
-        *inner.count(part) += 1;
+        inner.begins(part, now);
         inner.is_idle_while_throttled()
     }
 
@@ -103,12 +169,8 @@ impl Activity {
     pub(crate) fn ends(&self, part: Part, now: Instant) -> bool {
         let mut inner = lock(&self.0);
         inner.advance(now);
-        let count = inner.count(part);
-        *count = count.checked_sub(1).expect("what ends has begun");
-        if part == Part::Request {
-            inner.answered = now;
-        }
-        if !inner.is_busy() {
+        inner.ends(part, now);
+        if !inner.is_busy() && part != Part::Aside {
             inner.idle_since = now;
         }
         inner.is_idle_while_throttled()
@@ -126,14 +188,16 @@ impl Activity {
         inner.times
     }
 
-    /// For how long the store has had requests and answered none.
+    /// For how long the store has had requests and answered none: writes and commits, or the
+    /// others. A store that reads may hang in a commit.
     pub(crate) fn silent(&self, now: Instant) -> Span {
         let inner = lock(&self.0);
-        if inner.requests == 0 {
-            Span::ZERO
-        } else {
-            now.since(inner.answered)
-        }
+        inner.requests.silent(now).max(inner.asides.silent(now))
+    }
+
+    /// The times of silence that are over.
+    pub(crate) fn silences(&self) -> Silences {
+        lock(&self.0).silences
     }
 
     /// For how long the store has been idle; none if it is at work.
@@ -195,6 +259,42 @@ mod tests {
         assert!(activity.ends(Part::Pause, at(40)));
         assert!(!activity.ends(Part::Pause, at(50)));
         assert_eq!(activity.times(at(60)), times(58, 50, 10));
+    }
+
+    #[test]
+    fn a_store_is_silent_while_it_answers_neither_or_one_of_both() {
+        let activity = Activity::default();
+        activity.begins(Part::Aside, at(0));
+        activity.begins(Part::Request, at(1_000));
+        activity.ends(Part::Aside, at(2_000));
+        activity.begins(Part::Aside, at(3_000));
+        activity.ends(Part::Aside, at(8_999));
+        let one = Silences {
+            count: 1,
+            last: Span::from_millis(5_999),
+        };
+        assert_eq!(activity.silences(), one);
+        assert_eq!(
+            activity.silent(at(9_000)),
+            Span::from_secs(8),
+            "it reads, and writes nothing"
+        );
+        activity.ends(Part::Request, at(9_500));
+        assert_eq!(
+            activity.silent(at(99_000)),
+            Span::ZERO,
+            "it has nothing to answer"
+        );
+        let two = Silences {
+            count: 2,
+            last: Span::from_millis(8_500),
+        };
+        assert_eq!(activity.silences(), two);
+        assert_eq!(
+            activity.times(at(99_000)).busy,
+            Span::from_millis(8_500),
+            "by its writes"
+        );
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::state::knobs::StoreKnobs;
 use crate::state::object::{ObjectState, QueuePlace, Queueing};
 use crate::state::outstanding::Outstanding;
 use crate::state::read_meter::ReadMeter;
+use crate::state::refusals::Refusals;
 use crate::state::stamp::Stamp;
 use crate::state::times::RequestCounts;
 use crate::state::vectors::IoVectors;
@@ -37,7 +38,7 @@ use forebay_store::{Durability, Failure, Geometry, Store};
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Rates of a store and when they were last estimated.
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +148,8 @@ struct CommitQueue {
 
 /// How a store's queue is used for writing.
 pub(crate) struct WriteQueue {
+    /// What the store is like.
+    pub(crate) geometry: Geometry,
     /// Vectors for writes to this store alone: as many as may be under way.
     pub(crate) vectors: IoVectors,
     /// Writes that may always be under way, however slow the store is.
@@ -166,6 +169,8 @@ pub(crate) struct WriteQueue {
 pub(crate) struct Backing {
     pub(crate) number: usize,
     pub(crate) store: Arc<dyn Store>,
+    /// What the program calls it.
+    pub(crate) name: OnceLock<Box<str>>,
     pub(crate) geometry: Geometry,
     /// As it was attached. What changes since then is in `knobs`.
     pub(crate) settings: BackingSettings,
@@ -231,6 +236,7 @@ pub(crate) struct Backing {
     pub(crate) reads: ReadMeter,
     /// How long it took for its requests.
     pub(crate) times: RequestCounts,
+    pub(crate) refusals: Refusals,
 }
 
 impl fmt::Debug for Backing {
@@ -279,8 +285,9 @@ impl Backing {
     ) -> Backing {
         Backing {
             number,
-            geometry: store.geometry(),
+            geometry: queue.geometry,
             store,
+            name: OnceLock::new(),
             knobs: StoreKnobs::new(&settings),
             settings,
             reclaimable: AtomicU64::new(0),
@@ -324,6 +331,7 @@ impl Backing {
             activity: Activity::default(),
             reads: ReadMeter::default(),
             times: RequestCounts::default(),
+            refusals: Refusals::default(),
         }
     }
 
@@ -604,7 +612,9 @@ mod tests {
     use forebay_store::{MemoryStore, ObjectId};
 
     fn backing() -> Backing {
+        let store = Arc::new(MemoryStore::new());
         let queue = WriteQueue {
+            geometry: store.geometry(),
             samples: 0,
             reclaim_run_pages: 0,
             inodes: None,
@@ -613,7 +623,6 @@ mod tests {
             reclaim_writes: ReclaimWrites::Always,
             congestion: None,
         };
-        let store = Arc::new(MemoryStore::new());
         Backing::new(0, store, BackingSettings::default(), queue, 0)
     }
 

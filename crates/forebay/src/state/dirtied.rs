@@ -7,7 +7,7 @@
 //! whose row had to make room for another one.
 
 use crate::caller::CallerKey;
-use crate::state::minutes::{MINUTES, Window, cleared_between, freshness, minute_of};
+use crate::state::minutes::{Recent, Window, freshness};
 use forebay_base::Instant;
 use forebay_base::sync::{Mutex, lock};
 
@@ -28,9 +28,7 @@ const OTHERS: DirtierKey = DirtierKey {
 struct Row {
     key: DirtierKey,
     all: u64,
-    minutes: [u32; MINUTES as usize],
-    /// The minute that was last written to.
-    minute: u64,
+    recent: Recent<u32>,
 }
 
 /// Bytes of a row.
@@ -41,45 +39,37 @@ impl Row {
         Row {
             key,
             all: 0,
-            minutes: [0; MINUTES as usize],
-            minute: 0,
+            recent: Recent::new(),
         }
     }
 
-    fn turn_to(&mut self, minute: u64) {
-        cleared_between(self.minute, minute).for_each(|place| self.minutes[place] = 0);
-        self.minute = self.minute.max(minute);
-    }
-
-    fn note(&mut self, pages: u64, minute: u64) {
-        self.turn_to(minute);
+    fn note(&mut self, pages: u64, now: Instant) {
         self.all += pages;
-        let sum = &mut self.minutes[(minute % MINUTES) as usize];
-        *sum = sum.saturating_add(u32::try_from(pages).unwrap_or(u32::MAX));
+        let pages = u32::try_from(pages).unwrap_or(u32::MAX);
+        self.recent
+            .note(now, |sum| *sum = sum.saturating_add(pages));
     }
 
-    fn add(&mut self, mut other: Row) {
-        self.turn_to(other.minute);
-        other.turn_to(self.minute);
+    fn add(&mut self, other: Row) {
         self.all += other.all;
-        for (sum, added) in self.minutes.iter_mut().zip(other.minutes) {
-            *sum = sum.saturating_add(added);
-        }
+        let add = |sum: &mut u32, added| *sum = sum.saturating_add(added);
+        self.recent.add(&other.recent, add);
     }
 
-    fn pages(mut self, window: Option<Window>) -> u64 {
+    fn pages(&self, window: Option<Window>) -> u64 {
         let Some(window) = window else {
             return self.all;
         };
-        self.turn_to(window.minute);
-        let places = window.places();
-        places.map(|place| u64::from(self.minutes[place])).sum()
+        let mut pages = 0;
+        self.recent.for_each(window, |sum| pages += u64::from(sum));
+        pages
     }
 
     /// Orders rows by how soon they make room: the last minute first, then the pages in it. In one
     /// number, because with many callers every row is asked for each call.
     fn freshness(&self) -> u64 {
-        freshness(self.minute, self.minutes[(self.minute % MINUTES) as usize])
+        let (minute, pages) = self.recent.last_minute();
+        freshness(minute, pages)
     }
 }
 
@@ -107,13 +97,12 @@ impl Dirtied {
 
     /// Notes that the caller of `key` has made `pages` dirty.
     pub(crate) fn note(&self, key: DirtierKey, pages: u64, now: Instant) {
-        lock(&self.0).row(key).note(pages, minute_of(now));
+        lock(&self.0).row(key).note(pages, now);
     }
 
-    /// The pages of every row, of the last `minutes` or since the start, and of callers that have
-    /// no row any more.
-    pub(crate) fn pages(&self, now: Instant, minutes: Option<u64>) -> Vec<(DirtierKey, u64)> {
-        let window = minutes.map(|minutes| Window::of(now, minutes));
+    /// The pages of every row, of `window` or since the start, and of callers that have no row any
+    /// more.
+    pub(crate) fn pages(&self, window: Option<Window>) -> Vec<(DirtierKey, u64)> {
         let rows = lock(&self.0);
         let rows = rows.all.iter().chain([&rows.others]);
         rows.map(|row| (row.key, row.pages(window)))
@@ -167,8 +156,9 @@ mod tests {
         Instant::ZERO + Span::from_secs(60 * minute)
     }
 
-    fn sum(dirtied: &Dirtied, now: Instant, minutes: Option<u64>) -> u64 {
-        let pages = dirtied.pages(now, minutes);
+    fn sum(dirtied: &Dirtied, now: Instant, minutes: Option<usize>) -> u64 {
+        let window = minutes.map(|minutes| Window::minutes(now, minutes));
+        let pages = dirtied.pages(window);
         pages.iter().map(|(_, pages)| pages).sum()
     }
 
@@ -182,7 +172,7 @@ mod tests {
             all += u64::from(number) + 1;
             assert_eq!(sum(&dirtied, now, None), all);
         }
-        let pages = dirtied.pages(at_minute(9), None);
+        let pages = dirtied.pages(None);
         assert_eq!(pages.len(), ROWS + 1);
         assert_eq!(pages.last().map(|(key, _)| *key), Some(OTHERS));
         // Those of the last minute, whether they still have a row or not.
@@ -209,7 +199,7 @@ mod tests {
         for number in 0..1_000 {
             dirtied.note(key(number), 1, Instant::ZERO);
         }
-        let pages = dirtied.pages(Instant::ZERO, Some(1));
+        let pages = dirtied.pages(Some(Window::minutes(Instant::ZERO, 1)));
         assert!(pages.contains(&(key(5_000), 1 << 20)), "{pages:?}");
     }
 }

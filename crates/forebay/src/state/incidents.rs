@@ -1,5 +1,5 @@
-//! The latest incidents: turns of knobs and refused requests, each in a list of its own, so that a
-//! store that fails all the time does not push out who turned which knob.
+//! The latest incidents: turns of knobs, refused requests and tasks that ended, each in a list of
+//! its own, so that a store that fails all the time does not push out who turned which knob.
 //!
 //! They lie in the engine itself, as the knobs do, so their bytes are not part of the budget: at
 //! most 4 KiB of refusals, and of turns what the user sent.
@@ -45,6 +45,8 @@ enum Turn {
 struct Kept {
     turns: VecDeque<(Instant, Turn)>,
     refusals: VecDeque<(Instant, Refusal)>,
+    /// By name: when each task ended first, and what is known of it.
+    tasks: Vec<(Instant, &'static str, u64, Instant)>,
 }
 
 /// The latest incidents.
@@ -56,6 +58,7 @@ impl Default for Incidents {
         Incidents(Mutex::new(Kept {
             turns: VecDeque::with_capacity(TURNS),
             refusals: VecDeque::with_capacity(REFUSALS),
+            tasks: Vec::new(),
         }))
     }
 }
@@ -106,6 +109,15 @@ impl Incidents {
         push(refusals, REFUSALS, (at, refusal));
     }
 
+    /// The task called `name` ended unexpectedly.
+    pub(crate) fn task_ended(&self, at: Instant, name: &'static str) {
+        let tasks = &mut lock(&self.0).tasks;
+        match tasks.iter_mut().find(|(_, known, ..)| *known == name) {
+            Some((_, _, times, last)) => (*times, *last) = (*times + 1, at),
+            None => tasks.push((at, name, 1, at)),
+        }
+    }
+
     /// Those that began, or went on, at `since` or later, the oldest first.
     pub(crate) fn latest(&self, since: Instant) -> Vec<Incident> {
         let kept = lock(&self.0);
@@ -114,7 +126,14 @@ impl Incidents {
             let what = Happening::Failed(*refusal);
             (refusal.last, Incident { at: *at, what })
         });
-        let all = turns.chain(refusals).filter(|(last, _)| *last >= since);
+        let tasks = kept.tasks.iter().map(|&(at, name, times, last)| {
+            let what = Happening::TaskEnded { name, times, last };
+            (last, Incident { at, what })
+        });
+        let all = turns
+            .chain(refusals)
+            .chain(tasks)
+            .filter(|(last, _)| *last >= since);
         let mut latest: Vec<Incident> = all.map(|(_, incident)| incident).collect();
         latest.sort_by_key(|incident| incident.at);
         latest

@@ -7,7 +7,8 @@
 use crate::caller::{Caller, CallerKey};
 use crate::event::WaitedCall;
 use crate::state::dirtied;
-use crate::state::minutes::{MINUTE, MINUTES, Window, cleared_between, freshness, minute_of};
+use crate::state::minutes::{MINUTE, Recent, Window, freshness};
+use crate::state::open_calls::{LEAST_PLACES, PLACE_BYTES};
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicU32, Ordering},
@@ -63,7 +64,7 @@ pub(crate) struct RowKey {
     pub(crate) cause: Cause,
 }
 
-/// The sums of one minute, in less room.
+/// The sums of one minute or step, in less room.
 #[derive(Clone, Copy, Debug, Default)]
 struct Minute {
     calls: u32,
@@ -72,11 +73,15 @@ struct Minute {
 }
 
 impl Minute {
-    fn note(&mut self, us: u64) {
-        let us = u32::try_from(us).unwrap_or(u32::MAX);
-        self.calls = self.calls.saturating_add(1);
-        self.us = self.us.saturating_add(us);
-        self.longest_us = self.longest_us.max(us);
+    /// Notes the part of a wait of `whole_us` that belongs to it. The call is counted where it
+    /// ended.
+    fn note(&mut self, part_us: u64, (whole_us, ends_here): (u64, bool)) {
+        let bounded = |us: u64| u32::try_from(us).unwrap_or(u32::MAX);
+        self.calls = self.calls.saturating_add(u32::from(ends_here));
+        self.us = self.us.saturating_add(bounded(part_us));
+        if ends_here {
+            self.longest_us = self.longest_us.max(bounded(whole_us));
+        }
     }
 
     fn add(&mut self, other: Minute) {
@@ -94,54 +99,49 @@ impl Minute {
     }
 }
 
-/// Sums since the start, and of each of the last minutes.
-#[derive(Clone, Copy, Debug, Default)]
+/// Sums since the start, and of the recent past.
+#[derive(Clone, Copy, Debug)]
 struct Past {
     all: Sums,
-    minutes: [Minute; MINUTES as usize],
-    /// The minute that was last written to.
-    minute: u64,
+    recent: Recent<Minute>,
 }
 
 impl Past {
-    fn turn_to(&mut self, minute: u64) {
-        let cleared = cleared_between(self.minute, minute);
-        cleared.for_each(|place| self.minutes[place] = Minute::default());
-        self.minute = self.minute.max(minute);
-    }
-
-    fn note(&mut self, us: u64, minute: u64) {
-        self.turn_to(minute);
-        self.all.note(us);
-        self.minutes[(minute % MINUTES) as usize].note(us);
-    }
-
-    fn add(&mut self, mut other: Past) {
-        self.turn_to(other.minute);
-        other.turn_to(self.minute);
-        self.all.add(other.all);
-        for (minute, other) in self.minutes.iter_mut().zip(other.minutes) {
-            minute.add(other);
+    fn new() -> Past {
+        Past {
+            all: Sums::default(),
+            recent: Recent::new(),
         }
     }
 
-    /// The sums of the last minutes of `window`. Without a window, the sums since the start.
+    /// Notes a wait of `us` that ends at `now`.
+    fn note(&mut self, us: u64, now: Instant) {
+        self.all.note(us);
+        self.recent.spread(now, us, |minute, part_us, ends_here| {
+            minute.note(part_us, (us, ends_here));
+        });
+    }
+
+    fn add(&mut self, other: &Past) {
+        self.all.add(other.all);
+        self.recent.add(&other.recent, Minute::add);
+    }
+
+    /// The sums of `window`. Without a window, the sums since the start.
     fn sums(&self, window: Option<Window>) -> Sums {
         let Some(window) = window else {
             return self.all;
         };
-        let mut past = *self;
-        past.turn_to(window.minute);
         let mut sums = Sums::default();
-        let places = window.places();
-        places.for_each(|place| sums.add(past.minutes[place].sums()));
+        self.recent
+            .for_each(window, |minute| sums.add(minute.sums()));
         sums
     }
 
     /// Orders rows by how soon they make room: the last minute first, then what was waited in it.
     fn freshness(&self) -> u64 {
-        let last = self.minutes[(self.minute % MINUTES) as usize];
-        freshness(self.minute, last.us)
+        let (minute, last) = self.recent.last_minute();
+        freshness(minute, last.us)
     }
 }
 
@@ -209,7 +209,11 @@ const ROW_BYTES: usize = size_of::<Row>() + NAME_BYTES + dirtied::ROW_BYTES;
 const STALL_BYTES: usize = size_of::<WaitedCall>();
 const MOMENTS_BYTES: usize = MOMENTS * size_of::<Moment>();
 /// The most bytes that a ledger takes.
-const MOST_BYTES: usize = MOMENTS_BYTES + MOST_ROWS * ROW_BYTES + MOST_STALLS * STALL_BYTES;
+const MOST_BYTES: usize = Room {
+    rows: MOST_ROWS,
+    stalls: MOST_STALLS,
+}
+.bytes();
 
 /// How many rows and stalls a ledger keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,21 +223,33 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// As many as fit into `bytes`, up to the most, with a quarter of the bytes for rows. There are
+    /// As many as fit into `bytes`, up to the most, with half of the bytes for rows. There are
     /// always a few of each.
     pub(crate) fn within(bytes: usize) -> Room {
         let left = bytes.saturating_sub(MOMENTS_BYTES);
-        let rows = (left / 4 / ROW_BYTES).clamp(LEAST, MOST_ROWS);
-        let stalls = left.saturating_sub(rows * ROW_BYTES) / STALL_BYTES;
+        let each = ROW_BYTES + PLACE_BYTES;
+        let rows = (left / 2 / each).clamp(LEAST, MOST_ROWS);
+        let without_stalls = Room { rows, stalls: 0 }.bytes();
+        let stalls = bytes.saturating_sub(without_stalls) / STALL_BYTES;
         Room {
             rows,
             stalls: stalls.clamp(LEAST, MOST_STALLS),
         }
     }
 
+    /// How many calls that wait now have a place.
+    pub(crate) const fn places(self) -> usize {
+        if self.rows > LEAST_PLACES {
+            self.rows
+        } else {
+            LEAST_PLACES
+        }
+    }
+
     /// Bytes of a ledger with this room.
-    pub(crate) fn bytes(self) -> usize {
-        MOMENTS_BYTES + self.rows * ROW_BYTES + self.stalls * STALL_BYTES
+    pub(crate) const fn bytes(self) -> usize {
+        let places_bytes = (self.places() - LEAST_PLACES) * PLACE_BYTES;
+        MOMENTS_BYTES + self.rows * ROW_BYTES + self.stalls * STALL_BYTES + places_bytes
     }
 }
 
@@ -248,7 +264,7 @@ impl Ledger {
             books: Mutex::new(Books {
                 rows: Vec::with_capacity(most_rows),
                 most_rows,
-                others: [Past::default(); CAUSES],
+                others: [Past::new(); CAUSES],
                 stalls: VecDeque::with_capacity(most_stalls),
                 most_stalls,
                 names: VecDeque::with_capacity(most_rows),
@@ -304,7 +320,6 @@ impl Ledger {
         threshold: Span,
         now: Instant,
     ) -> bool {
-        let minute = minute_of(now);
         let mut books = lock(&self.books);
         for (cause, span) in spans {
             let key = RowKey {
@@ -314,7 +329,7 @@ impl Ledger {
             };
             let us = span.as_micros();
             let row = books.row(key);
-            row.past.note(us, minute);
+            row.past.note(us, now);
             let heaviest = call.pause.and_then(|view| view.heaviest_other);
             row.culprit = heaviest.or(row.culprit);
         }
@@ -363,10 +378,8 @@ impl Ledger {
         Some(past)
     }
 
-    /// The sums of every row, of the last `minutes` or since the start, and of what has no row any
-    /// more.
-    pub(crate) fn sums(&self, now: Instant, minutes: Option<u64>) -> Vec<(RowKey, Sums)> {
-        let window = minutes.map(|minutes| Window::of(now, minutes));
+    /// The sums of every row, of `window` or since the start, and of what has no row any more.
+    pub(crate) fn sums(&self, window: Option<Window>) -> Vec<(RowKey, Sums)> {
         let books = lock(&self.books);
         let rows = books
             .rows
@@ -381,7 +394,7 @@ impl Ledger {
             (key, books.others[cause as usize].sums(window))
         });
         rows.chain(others)
-            .filter(|(_, sums)| sums.calls > 0)
+            .filter(|(_, sums)| sums.us > 0 || sums.calls > 0)
             .collect()
     }
 
@@ -424,7 +437,7 @@ impl Books {
             found = place(&self.rows);
         }
         if let Err(at) = found {
-            let (past, culprit) = (Past::default(), None);
+            let (past, culprit) = (Past::new(), None);
             self.rows.insert(at, Row { key, past, culprit });
         }
         let (Ok(at) | Err(at)) = found;
@@ -437,7 +450,7 @@ impl Books {
         let oldest = rows.min_by_key(|(_, row)| row.past.freshness());
         if let Some((at, _)) = oldest {
             let row = self.rows.remove(at);
-            self.others[row.key.cause as usize].add(row.past);
+            self.others[row.key.cause as usize].add(&row.past);
         }
     }
 

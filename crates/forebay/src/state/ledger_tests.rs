@@ -30,8 +30,8 @@ fn at_secs(secs: u64) -> Instant {
     Instant::ZERO + Span::from_secs(secs)
 }
 
-fn us_of(ledger: &Ledger, now: Instant, minutes: Option<u64>) -> u64 {
-    let sums = ledger.sums(now, minutes);
+fn us_of(ledger: &Ledger, now: Instant, minutes: Option<usize>) -> u64 {
+    let sums = ledger.sums(minutes.map(|minutes| Window::minutes(now, minutes)));
     sums.iter().map(|(_, sums)| sums.us).sum()
 }
 
@@ -41,7 +41,7 @@ fn invariant_wl1_what_has_no_row_is_in_the_sum() {
     for number in 0..100 {
         note(&ledger, number, 7, Instant::ZERO);
     }
-    let sums = ledger.sums(Instant::ZERO, None);
+    let sums = ledger.sums(None);
     assert_eq!(sums.len(), ROOM.rows + 1);
     assert_eq!(us_of(&ledger, Instant::ZERO, None), 700);
     let others = sums.last().expect("there are rows");
@@ -58,7 +58,7 @@ fn invariant_wl1_a_full_ledger_goes_on_with_those_that_wait_now() {
         assert_eq!(us_of(&ledger, at_secs(number * 20), None), 7 * (number + 1));
     }
     let now = at_secs((callers - 1) * 20);
-    let rows = ledger.sums(now, Some(2));
+    let rows = ledger.sums(Some(Window::minutes(now, 2)));
     let newest = CallerKey::handle(callers as u32 - 1);
     assert!(rows.iter().any(|(key, _)| key.caller == newest), "{rows:?}");
 }
@@ -66,7 +66,7 @@ fn invariant_wl1_a_full_ledger_goes_on_with_those_that_wait_now() {
 #[test]
 fn windows_show_what_made_room_for_others() {
     let ledger = Ledger::with_room(ROOM);
-    let (first, second, third) = (at_secs(0), at_secs(60), at_secs(120));
+    let (first, second, third) = (at_secs(30), at_secs(90), at_secs(150));
     note(&ledger, 0, 1 << 20, first);
     for number in 1..=2 * ROOM.rows as u32 {
         note(&ledger, number, 1, second);
@@ -79,7 +79,7 @@ fn windows_show_what_made_room_for_others() {
         us_of(&ledger, third, Some(3)),
         (1 << 20) + (1 << 10) + 2 * rows
     );
-    let sums = ledger.sums(third, Some(2));
+    let sums = ledger.sums(Some(Window::minutes(third, 2)));
     let others = sums.last().expect("there are rows");
     assert_eq!(others.0.caller, CallerKey::OTHERS);
     assert_eq!(others.1.calls, rows + 1);
@@ -88,11 +88,12 @@ fn windows_show_what_made_room_for_others() {
 #[test]
 fn of_rows_of_one_minute_the_heavy_one_stays() {
     let ledger = Ledger::with_room(ROOM);
-    note(&ledger, 1_000, 1 << 20, Instant::ZERO);
+    let now = at_secs(30);
+    note(&ledger, 1_000, 1 << 20, now);
     for number in 0..500 {
-        note(&ledger, number, 1, Instant::ZERO);
+        note(&ledger, number, 1, now);
     }
-    let rows = ledger.sums(Instant::ZERO, Some(1));
+    let rows = ledger.sums(Some(Window::minutes(now, 1)));
     let heavy = CallerKey::handle(1_000);
     assert!(rows.iter().any(|(key, _)| key.caller == heavy), "{rows:?}");
 }
@@ -100,16 +101,16 @@ fn of_rows_of_one_minute_the_heavy_one_stays() {
 #[test]
 fn minutes_are_forgotten_and_the_whole_is_not() {
     let ledger = Ledger::with_room(ROOM);
-    for minute in 0..30 {
-        note(&ledger, 1, 1 << minute, at_secs(minute * 60));
+    for minute in 0..25 {
+        note(&ledger, 1, 1 << minute, at_secs(minute * 60 + 30));
     }
-    let now = at_secs(29 * 60 + 59);
-    assert_eq!(us_of(&ledger, now, Some(1)), 1 << 29);
-    assert_eq!(us_of(&ledger, now, Some(2)), (1 << 29) + (1 << 28));
-    assert_eq!(us_of(&ledger, now, Some(10)), (1 << 30) - (1 << 20));
-    assert_eq!(us_of(&ledger, now, None), (1 << 30) - 1);
-    assert_eq!(us_of(&ledger, at_secs(31 * 60), Some(2)), 0);
-    assert_eq!(us_of(&ledger, at_secs(31 * 60), Some(3)), 1 << 29);
+    let now = at_secs(24 * 60 + 59);
+    assert_eq!(us_of(&ledger, now, Some(1)), 1 << 24);
+    assert_eq!(us_of(&ledger, now, Some(2)), (1 << 24) + (1 << 23));
+    assert_eq!(us_of(&ledger, now, Some(10)), (1 << 25) - (1 << 15));
+    assert_eq!(us_of(&ledger, now, None), (1 << 25) - 1);
+    assert_eq!(us_of(&ledger, at_secs(26 * 60), Some(2)), 0);
+    assert_eq!(us_of(&ledger, at_secs(26 * 60), Some(3)), 1 << 24);
 }
 
 #[test]

@@ -36,6 +36,9 @@ pub(crate) enum Origin {
 /// queues, and one handle. Measured by tests/object_memory.rs.
 const BESIDE_OBJECT_BYTES: usize = 900;
 
+/// The memory that a file takes beside its pages.
+pub(crate) const FILE_BYTES: u64 = (size_of::<ObjectState>() + BESIDE_OBJECT_BYTES) as u64;
+
 impl Origin {
     /// The memory that an object of this origin takes beside its pages.
     pub(crate) fn object_bytes(&self) -> u64 {
@@ -43,7 +46,7 @@ impl Origin {
             Origin::File { .. } => 0,
             Origin::Anonymous { slots } => size_of_val::<[AtomicU32]>(slots),
         };
-        (size_of::<ObjectState>() + BESIDE_OBJECT_BYTES + slots) as u64
+        FILE_BYTES + slots as u64
     }
 }
 
@@ -336,6 +339,11 @@ impl ObjectState {
 
     pub(crate) fn shared_syncs(&self) -> &SyncLine {
         self.syncs.get_or_init(Box::default)
+    }
+
+    /// Whether nothing that a store refused is left to be written.
+    pub(crate) fn has_nothing_refused(&self) -> bool {
+        self.failed_pages.load(Ordering::Relaxed) == 0
     }
 
     /// How many changes the store has made so far.

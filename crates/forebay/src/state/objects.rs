@@ -2,7 +2,7 @@
 //! opens.
 
 use crate::state::index::{OBJECTS_LIMIT, object_of};
-use crate::state::object::{ObjectState, Origin};
+use crate::state::object::{FILE_BYTES, ObjectState, Origin};
 pub(crate) use crate::state::unused_files::Offered;
 use crate::state::unused_files::UnusedFiles;
 use forebay_base::sync::{
@@ -103,15 +103,36 @@ impl ObjectTable {
         self.bytes() + more_bytes > self.room_bytes.load(Ordering::Relaxed)
     }
 
+    /// Whether objects that are open would take more than they may at all, twice their room, with
+    /// `more_bytes` to come. Closed files do not count: they go as soon as they can. Nor does
+    /// anonymous memory that nobody has open.
+    fn is_over_most(&self, table: &Table, more_bytes: u64) -> bool {
+        let most_bytes = self.room_bytes.load(Ordering::Relaxed).saturating_mul(2);
+        let closed_bytes = table.closed.len() as u64 * FILE_BYTES;
+        let open_bytes = self.bytes().saturating_sub(closed_bytes) + more_bytes;
+        open_bytes > most_bytes && open_bytes - table.ending().1 > most_bytes
+    }
+
+    /// How many objects there may be: the limit, or, if memory is what keeps others from being
+    /// opened, those that are open.
+    pub(crate) fn limit_reached(&self) -> u32 {
+        let table = lock(&self.table);
+        let living = table.count() - table.ending().0;
+        if living >= self.limit {
+            return self.limit;
+        }
+        living - table.closed.len() as u32
+    }
+
     /// Opens one more handle on the object at `place`, if it is known.
     pub(crate) fn reopen(&self, place: (usize, ObjectId)) -> Option<Arc<ObjectState>> {
         lock(&self.table).reopen(place)
     }
 
     /// Opens one more handle on the object of `origin`, which is made if it is not known. When the
-    /// table is full, closed files that `forget` can drop make room; None if it can drop none. When
-    /// objects take more memory than they may, a few closed files are asked, and no open is
-    /// refused.
+    /// table is full, closed files that `forget` can drop make room; None if it can drop none, or
+    /// if open objects take twice their room. When objects take more memory than their room, a few
+    /// closed files are asked.
     pub(crate) fn open(
         &self,
         origin: Origin,
@@ -124,17 +145,21 @@ impl ObjectTable {
             } => Some((*backing, *object)),
             Origin::Anonymous { .. } => None,
         };
-        if self.is_over_room(origin.object_bytes()) {
+        let bytes = origin.object_bytes();
+        if self.is_over_room(bytes) {
             if let Some(known) = place.and_then(|place| lock(&self.table).reopen(place)) {
                 return Some(known);
             }
-            self.make_room_for(origin.object_bytes(), &forget);
+            self.make_room_for(bytes, &forget);
         }
         let mut asked_place = 0;
         let mut table = loop {
             let mut table = lock(&self.table);
             if let Some(known) = place.and_then(|place| table.reopen(place)) {
                 return Some(known);
+            }
+            if self.is_over_most(&table, bytes) {
+                return None;
             }
             if table.count() < self.limit {
                 break table;
@@ -152,7 +177,6 @@ impl ObjectTable {
         };
         let number = table.free.pop().unwrap_or(table.objects.len() as u32 + 1);
         let object = Arc::new(ObjectState::new(number, origin, length_bytes));
-        let bytes = object.origin.object_bytes();
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         object.handles.store(1, Ordering::Release);
         match table.objects.get_mut(number as usize - 1) {
@@ -201,12 +225,8 @@ impl ObjectTable {
     /// Whether the table has room for one more object. Anonymous memory that nobody has open does
     /// not count: a task of its own gives it up, by its number.
     fn may_outgrow(&self, table: &Table) -> Option<()> {
-        let is_ending = |object: &&Arc<ObjectState>| {
-            object.is_anonymous() && object.handles.load(Ordering::Acquire) == 0
-        };
-        let ending = table.objects.iter().flatten().filter(is_ending).count() as u32;
         let has_number = !table.free.is_empty() || (table.objects.len() as u32) + 1 < OBJECTS_LIMIT;
-        (table.count() - ending < self.limit && has_number).then_some(())
+        (table.count() - table.ending().0 < self.limit && has_number).then_some(())
     }
 
     /// A handle on an object is gone. True if it was the last.
@@ -296,6 +316,18 @@ impl Table {
     /// memory was ending, stay free afterwards, so the slots say nothing about it.
     fn count(&self) -> u32 {
         (self.objects.len() - self.free.len()) as u32
+    }
+
+    /// Anonymous memory that nobody has open and that is not given up yet: how many of them, and
+    /// their bytes.
+    fn ending(&self) -> (u32, u64) {
+        let is_ending = |object: &&Arc<ObjectState>| {
+            object.is_anonymous() && object.handles.load(Ordering::Acquire) == 0
+        };
+        let ending = self.objects.iter().flatten().filter(is_ending);
+        ending.fold((0, 0), |(count, bytes), object| {
+            (count + 1, bytes + object.origin.object_bytes())
+        })
     }
 
     fn knows(&self, object: &ObjectState) -> bool {

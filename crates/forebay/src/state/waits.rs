@@ -5,6 +5,7 @@
 
 use crate::caller::CallerKey;
 use crate::event::{CallKind, CauseTimes, PauseView, WaitedCall};
+use crate::state::open_calls::OpenPlace;
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::blame::{CAUSES, Cause};
@@ -15,10 +16,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub(crate) struct Waits {
     pub(crate) caller: CallerKey,
-    bdi: Option<usize>,
+    pub(crate) bdi: Option<usize>,
     kind: CallKind,
     offset_bytes: u64,
     bytes: AtomicU64,
+    /// Where it stands among the calls that wait now.
+    pub(crate) place: OpenPlace,
     /// When it first waited, ns plus one; 0: not yet.
     began_ns: AtomicU64,
     us: [AtomicU64; CAUSES],
@@ -46,6 +49,7 @@ impl Waits {
             kind: of.kind,
             offset_bytes: of.offset_bytes,
             bytes: AtomicU64::new(of.bytes),
+            place: OpenPlace::default(),
             began_ns: AtomicU64::new(0),
             us: std::array::from_fn(|_| AtomicU64::new(0)),
             all_us: AtomicU64::new(0),

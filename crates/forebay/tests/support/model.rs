@@ -254,7 +254,8 @@ impl Mirror {
     async fn step(&mut self, chance: &mut Prng, rt: &Rt) {
         match chance.below(20) {
             0..=5 => self.write(chance).await,
-            6..=10 => self.read(chance).await,
+            // Boxed: the futures of all steps are too large for one.
+            6..=10 => Box::pin(self.read(chance)).await,
             11 => self.read_many(chance).await,
             12 | 13 => self.guard(chance, rt).await,
             14 => self.truncate(chance).await,

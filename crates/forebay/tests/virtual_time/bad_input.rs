@@ -8,14 +8,14 @@ use forebay::settings::{BackingSettings, DirtyKnobs, NodeSettings, Watermarks, Z
 use forebay::{AccessError, BuildError, Cache, Counter, Parts, Settings, SyncError};
 use forebay_base::{Instant, Span};
 use forebay_store::{
-    Durability, Failure, Fault, FaultAction, FaultWhen, Geometry, IoKind, MemoryStore, ObjectId,
-    Store,
+    Durability, Failure, Fault, FaultAction, FaultWhen, Geometry, Io, IoKind, MemoryStore,
+    ObjectId, Store,
 };
 use std::future::poll_fn;
 use std::io::IoSliceMut;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The longest that a call may wait for an event that never comes: the two timeouts of the usual
 /// settings, 30 s and 5 s, one after the other.
@@ -485,27 +485,97 @@ fn a_closed_cache_serves_what_it_has_and_takes_nothing() {
 }
 
 #[test]
-fn a_store_that_takes_no_page_at_a_time_is_refused() {
+fn a_geometry_out_of_its_ranges_is_refused() {
     simulate(41, |rt| async move {
         let bench = Bench::plain(rt, 8);
-        let (no_pages, no_unit) = (MemoryStore::new().geometry(), MemoryStore::new().geometry());
-        let no_pages = Geometry {
-            max_io_pages: 0,
-            ..no_pages
-        };
-        let no_unit = Geometry {
-            write_unit_pages: 0,
-            ..no_unit
-        };
-        for (geometry, setting) in [(no_pages, "max_io_pages"), (no_unit, "write_unit_pages")] {
+        let refused = |change: fn(&mut Geometry)| {
+            let mut geometry = MemoryStore::new().geometry();
+            change(&mut geometry);
             let attached = bench.cache.attach(Arc::new(MemoryStore::with(geometry)));
-            let refused = attached.expect_err("nothing could be written");
+            attached.expect_err("it is out of its ranges")
+        };
+        for (change, setting) in [
+            (
+                (|it| it.max_io_pages = 0) as fn(&mut Geometry),
+                "max_io_pages",
+            ),
+            (|it| it.write_unit_pages = 0, "write_unit_pages"),
+            (|it| it.queue_depth = 0, "queue_depth"),
+            (|it| it.block_bytes = 0, "block_bytes"),
+            (|it| it.block_bytes = 256, "block_bytes"),
+            (|it| it.block_bytes = 8192, "block_bytes"),
+            (|it| it.block_bytes = 1536, "block_bytes"),
+        ] {
+            let refused = refused(change);
             assert!(
                 matches!(refused, BuildError::BadSetting { .. }),
                 "{refused}"
             );
             assert!(refused.to_string().contains(setting), "{refused}");
         }
+    });
+}
+
+/// A store whose geometry is another one each time that it is asked.
+struct Fickle {
+    memory: MemoryStore,
+    times_asked: AtomicU32,
+}
+
+impl Store for Fickle {
+    fn geometry(&self) -> Geometry {
+        let times = self.times_asked.fetch_add(1, Ordering::Relaxed);
+        let max_io_pages = if times == 0 { 8 } else { 0 };
+        Geometry {
+            max_io_pages,
+            ..self.memory.geometry()
+        }
+    }
+
+    fn submit(&self, io: Io) {
+        self.memory.submit(io);
+    }
+}
+
+#[test]
+fn a_store_is_asked_once_what_it_is_like() {
+    simulate(42, |rt| async move {
+        let bench = Bench::plain(rt, 8);
+        let store = Arc::new(Fickle {
+            memory: MemoryStore::new(),
+            times_asked: AtomicU32::new(0),
+        });
+        let attached = bench
+            .cache
+            .attach(store.clone())
+            .expect("it is well at first");
+        let file = bench
+            .cache
+            .open(&attached, ObjectId(5), 0)
+            .expect("it is short");
+        write_pages(&file, 0..100).await.expect("memory takes it");
+        assert_eq!(file.sync().await, Ok(()));
+        assert_eq!(store.times_asked.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn a_page_past_the_end_is_not_called_past_the_longest_object() {
+    simulate(43, |rt| async move {
+        let bench = Bench::plain(rt, 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..2).await.expect("memory takes it");
+        let past = file.page(7).await.map(drop).expect_err("it has two");
+        let text = past.to_string();
+        assert_eq!(
+            text,
+            "byte 28672 is past the end of the object, 8192 bytes; ask for its length first"
+        );
+        let far = file
+            .write_at(&[1], u64::MAX - 1)
+            .await
+            .expect_err("it is far");
+        assert!(far.to_string().contains("past the longest object"), "{far}");
     });
 }
 

@@ -99,23 +99,55 @@ fn a_handle_that_closes_sees_a_failure_without_taking_it() {
     });
 }
 
+/// A writer leaves, its pages are refused, and then there is room again.
+async fn leave_unreported(bench: &Bench) {
+    let writer = bench.open(0);
+    write_pages(&writer, 0..3).await.expect("memory takes it");
+    drop(writer);
+}
+
 #[test]
-fn an_unreported_failure_waits_for_the_next_handle() {
+fn an_unreported_failure_waits_for_the_next_handle_while_it_is_not_made_good() {
     simulate(3, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
-        let writer = bench.open(0);
-        write_pages(&writer, 0..3).await.expect("memory takes it");
-        drop(writer);
-        faults.inject(Fault {
-            when: FaultWhen::First(1),
-            ..fails(IoKind::Write)
-        });
+        leave_unreported(&bench).await;
+        faults.inject(fails(IoKind::Write));
         bench.rt.sleep(Span::from_secs(120)).await;
-        assert!(bench.has_stored(0..3), "it was tried again without a sync");
         let opened_later = bench.open(0);
         assert_eq!(sync_failure(opened_later.sync().await), Some(BROKEN));
-        assert_eq!(bench.open(0).sync().await, Ok(()));
     });
+}
+
+#[test]
+fn a_failure_made_good_is_no_news_to_a_handle_opened_after_it() {
+    // The room comes back before the handle is opened, between its opening and its sync, or only
+    // its own sync writes the pages.
+    for (good_before, waits) in [(true, true), (false, true), (false, false)] {
+        simulate(3, |rt| async move {
+            let (bench, faults) = Bench::faulty(rt, 8);
+            let bystander = bench.open(0);
+            leave_unreported(&bench).await;
+            faults.inject(fails(IoKind::Write));
+            bench.rt.sleep(Span::from_secs(120)).await;
+            if good_before {
+                faults.clear();
+                bench.rt.sleep(Span::from_secs(120)).await;
+                assert!(bench.has_stored(0..3), "it was tried again without a sync");
+            }
+            let opened_later = bench.open(0);
+            faults.clear();
+            if waits {
+                bench.rt.sleep(Span::from_secs(120)).await;
+            }
+            assert_eq!(opened_later.unreported_failure().is_ok(), waits);
+            assert_eq!(opened_later.sync().await, Ok(()), "everything is written");
+            assert!(bench.has_stored(0..3));
+            // It was open when the failure happened, and hears of it once.
+            assert_eq!(sync_failure(bystander.sync().await), Some(BROKEN));
+            assert_eq!(bystander.sync().await, Ok(()));
+            assert_eq!(bench.open(0).sync().await, Ok(()));
+        });
+    }
 }
 
 #[test]

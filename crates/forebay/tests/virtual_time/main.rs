@@ -43,6 +43,7 @@ mod swap_refused;
 mod swapahead;
 mod sync_range;
 mod throttle;
+mod troubles;
 mod unstable;
 mod why;
 mod why_advice;

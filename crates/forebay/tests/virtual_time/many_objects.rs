@@ -1,6 +1,6 @@
 //! The memory that objects take counts in the budget, and closed files give theirs back.
 
-use forebay::{Counter, File, Settings, Statistics};
+use forebay::{BuildError, Cache, Counter, File, Settings, Statistics};
 
 use crate::support::void::Void;
 use crate::support::{Bench, OfSize, PAGE, has_page, pages, simulate, write_pages};
@@ -144,8 +144,8 @@ fn a_smaller_budget_forgets_closed_files_though_older_ones_have_to_stay() {
         assert_eq!(over, Ok(0));
         assert!(bench.statistics().object_bytes <= 2 * MIB);
         faults.clear();
-        assert!(bench.cache.sync().await.is_err(), "the failure is reported");
-        bench.cache.sync().await.expect("the store is well again");
+        let synced = bench.cache.sync().await;
+        assert_eq!(synced, Ok(()), "all is made good, and no handle is open");
         bench.assert_consistent();
     });
 }
@@ -154,19 +154,25 @@ fn a_smaller_budget_forgets_closed_files_though_older_ones_have_to_stay() {
 #[test]
 fn objects_that_are_open_leave_half_of_the_pages() {
     simulate(2, |rt| async move {
-        let bench = Bench::plain(rt, 8);
-        let before = bench.statistics();
+        let half = Bench::plain(rt.clone(), 8).statistics().frames / 2;
+        let bench = Bench::plain(rt, 32);
         let open = bench.open_all(2..6_000);
+        let over = bench.cache.set_memory(8 * MIB).await;
+        assert_eq!(over, Ok(0), "what objects take beyond it does not count");
         bench.settles(Span::from_secs(10)).await;
         let statistics = bench.statistics();
         assert!(statistics.object_bytes > 8 * MIB);
-        let half = before.frames / 2;
+        let none = bench.cache.open(&bench.store, ObjectId(7_000), 0).map(drop);
         assert!(
-            (half - 1..half + 9).contains(&statistics.frames),
+            matches!(none, Err(BuildError::TooManyObjects { .. })),
+            "{none:?}"
+        );
+        assert!(
+            (half * 3 / 4..half + 9).contains(&statistics.frames),
             "{}",
             statistics.frames
         );
-        let file = bench.open(0);
+        let file = open[0].clone();
         write_pages(&file, 0..2_000).await.expect("half is enough");
         file.sync().await.expect("the store is well");
         drop(open);
@@ -355,7 +361,7 @@ fn nothing_is_lost_while_objects_come_and_go() {
                 if chance.chance(1, 4) {
                     open.push(file);
                 }
-                if open.len() > 300 {
+                if open.len() > 200 {
                     open.clear();
                 }
                 if chance.chance(1, 200) {
@@ -369,5 +375,55 @@ fn nothing_is_lost_while_objects_come_and_go() {
             }
             bench.assert_consistent();
         });
+    }
+}
+
+/// Memory is a number: with a small budget an open is refused at last, and a file that is closed
+/// makes room.
+#[test]
+fn open_files_take_no_more_than_half_of_the_budget() {
+    simulate(77, |rt| async move {
+        let bench = Bench::plain(rt, 16);
+        let mut files = Vec::new();
+        let refused = loop {
+            let object = ObjectId(files.len() as u64);
+            match bench.cache.open(&bench.store, object, 0) {
+                Ok(file) => files.push(file),
+                Err(refused) => break refused,
+            }
+            assert!(files.len() < 65_536, "16 MiB do not hold all of these");
+        };
+        let limit = files.len() as u32;
+        assert_eq!(refused, BuildError::TooManyObjects { limit });
+        assert!(limit > 1_000, "{limit}");
+        let statistics = bench.cache.statistics();
+        assert!(
+            statistics.object_bytes <= 8 << 20,
+            "{}",
+            statistics.object_bytes
+        );
+        let again = bench.cache.open(&bench.store, ObjectId(7), 0);
+        assert!(again.is_ok(), "it is open already");
+        files.pop();
+        let other = bench.cache.open(&bench.store, ObjectId(1 << 40), 0);
+        assert!(other.is_ok(), "{other:?}");
+    });
+}
+
+#[test]
+fn a_budget_that_the_machine_cannot_have_is_refused_before_it_is_touched() {
+    for prefault in [true, false] {
+        let refused = Cache::new(Settings {
+            memory_bytes: 1 << 40,
+            prefault,
+            ..Settings::default()
+        });
+        let refused = refused.map(drop).expect_err("no machine of ours has that");
+        let is_it = matches!(
+            refused,
+            BuildError::TooMuchMemory { given_bytes, available_bytes }
+                if given_bytes == 1 << 40 && available_bytes < given_bytes
+        );
+        assert!(is_it, "{refused}");
     }
 }

@@ -3,6 +3,7 @@
 use crate::support::scan::touch;
 use crate::support::void::Void;
 use crate::support::{Bench, OfSize, PAGE, page_of, simulate};
+use forebay::event::Event;
 use forebay::policy::{GivenUp, InodeCache, PastFileSystem};
 use forebay::settings::BackingSettings;
 use forebay::{Counter, File, Policy, Settings, Shrinker};
@@ -318,7 +319,12 @@ fn press_on_inodes(preset: &'static str, written_after: Span) -> (Arc<Inodes>, u
             press(&bench).await;
         }
         bench.assert_consistent();
-        noted.store(bench.count(Counter::WaitsOverdue), Ordering::Relaxed);
+        let is_overdue = |(_, event): &(u64, Event)| {
+            let what = "the write of an inode";
+            matches!(event, Event::WaitOverdue { what: found, .. } if *found == what)
+        };
+        let overdue = bench.events().iter().filter(|it| is_overdue(it)).count();
+        noted.store(overdue as u64, Ordering::Relaxed);
     });
     (kept, overdue.load(Ordering::Relaxed))
 }

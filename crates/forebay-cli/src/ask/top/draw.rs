@@ -14,6 +14,9 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 /// A smaller screen has no room for a line of each kind.
 pub(super) const LEAST: (u16, u16) = (78, 18);
 
+/// Troubles of stores that have a line; `forebay why` has them all.
+const TROUBLES: usize = 2;
+
 pub(super) fn screen(frame: &mut Frame<'_>, model: &Model) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
@@ -80,6 +83,12 @@ fn head_lines(model: &Model) -> Vec<Line<'static>> {
         )),
     ];
     lines.extend(memory.elastic.as_ref().map(elastic_line));
+    let stores = now.stores.iter();
+    let troubles = stores.flat_map(|store| &store.refuses);
+    let troubles = troubles
+        .take(TROUBLES)
+        .map(|it| Line::from(it.text.clone()).bold());
+    lines.extend(troubles);
     lines
 }
 

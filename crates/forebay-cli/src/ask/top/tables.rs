@@ -48,10 +48,10 @@ fn store_cells(model: &Model, number: usize, store: &StoreWords) -> [String; 9] 
         show_bytes(store.writeback_bytes),
         store.writes_in_flight.to_string(),
         show_bytes(written),
-        if silent_s > 0 {
-            format!("silent {silent_s} s")
-        } else {
-            show_rate(store.rate_bytes_per_s)
+        match store.refuses.first() {
+            _ if silent_s > 0 => format!("silent {silent_s} s"),
+            Some(trouble) => format!("fails {} s", trouble.lasted_us / 1_000_000),
+            None => show_rate(store.rate_bytes_per_s),
         },
         drain_time(store),
         store.oldest_dirty_us.map_or_else(|| "-".into(), show_s),
@@ -66,6 +66,7 @@ fn drain_time(store: &StoreWords) -> String {
     let us = u128::from(left) * 1_000_000 / u128::from(store.rate_bytes_per_s.max(1));
     match (left, store.rate_bytes_per_s) {
         (0, _) => "0 s".into(),
+        _ if store.refuses.iter().any(|it| it.kind == "write") => "?".into(),
         (_, 0) => "?".into(),
         _ => show_s(u64::try_from(us).unwrap_or(u64::MAX)),
     }

@@ -1,5 +1,6 @@
 use super::*;
 use forebay_control::state::{CallerSums, DirtyWords, MemoryWords, StoreWords};
+use forebay_control::troubles::TroubleWords;
 use forebay_control::waits::{CallerWords, WaitWords};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -107,6 +108,30 @@ fn a_screen_shows_levels_stores_callers_and_reclaim() {
                 "{part} is missing at {width}x{height}:\n{text}"
             );
         }
+        assert_eq!(text.lines().count(), usize::from(height));
+    }
+}
+
+#[test]
+fn a_store_that_refuses_is_named_in_place_of_its_rate() {
+    for (width, height) in [(80, 24), draw::LEAST] {
+        let mut model = model();
+        model.now.stores[0].refuses = vec![TroubleWords {
+            kind: "write".into(),
+            reason: "no space is left".into(),
+            requests: 7,
+            lasted_us: 20_300_000,
+            text: "store 0 (disk.img) has refused writes for 20.3 s (7 requests)".into(),
+        }];
+        let text = drawn(&model, width, height);
+        assert!(
+            text.contains("store 0 (disk.img) has refused writes for 20.3 s"),
+            "{text}"
+        );
+        assert!(
+            text.contains("fails 20 s") && !text.contains("29 MiB/s"),
+            "{text}"
+        );
         assert_eq!(text.lines().count(), usize::from(height));
     }
 }

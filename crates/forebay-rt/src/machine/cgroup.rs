@@ -77,12 +77,12 @@ impl Group {
 
     /// The limit of the group's processes, or the mark from which they are slowed if that is lower;
     /// `None` without a limit.
-    pub(super) fn limit_bytes(&self) -> Option<u64> {
+    pub fn limit_bytes(&self) -> Option<u64> {
         self.limit_in(&mut |file| self.text_of(file))
     }
 
     /// The same by the texts that `read` finds in the group's files.
-    pub(super) fn limit_in(&self, read: &mut ReadGroup<'_>) -> Option<u64> {
+    pub fn limit_in(&self, read: &mut ReadGroup<'_>) -> Option<u64> {
         let limit_bytes = number(read(self.version.limit_file()));
         let high_bytes = match self.version {
             Version::One => None,
@@ -97,13 +97,13 @@ impl Group {
     }
 
     /// The same by the text that `read` finds.
-    pub(super) fn used_in(&self, read: &mut ReadGroup<'_>) -> Option<u64> {
+    pub fn used_in(&self, read: &mut ReadGroup<'_>) -> Option<u64> {
         number(read(self.version.usage_file()))
     }
 
     /// The file pages among that which the kernel can give up at once, by the text that `read`
     /// finds.
-    pub(super) fn clean_file_bytes(&self, read: &mut ReadGroup<'_>) -> u64 {
+    pub fn clean_file_bytes(&self, read: &mut ReadGroup<'_>) -> u64 {
         let names = match self.version {
             Version::One => [
                 "total_inactive_file",
@@ -131,7 +131,7 @@ impl Group {
 }
 
 /// Finds the text of a group's file, if there is one.
-pub(super) type ReadGroup<'a> = dyn FnMut(&'static str) -> Option<String> + 'a;
+pub type ReadGroup<'a> = dyn FnMut(&'static str) -> Option<String> + 'a;
 
 fn number(text: Option<String>) -> Option<u64> {
     text?.trim().parse().ok()
@@ -157,12 +157,12 @@ pub fn own_groups() -> Result<Vec<Group>, String> {
 }
 
 /// The groups of a process that finds `own` in [`OWN_GROUPS`]; none if the mounts cannot be read.
-pub(super) fn groups_of(own: &str) -> Vec<Group> {
+pub fn groups_of(own: &str) -> Vec<Group> {
     read("/proc/self/mounts").map_or_else(|_| Vec::new(), |mounts| groups_in(&mounts, own))
 }
 
 /// Where the kernel says which groups the process is in.
-pub(super) const OWN_GROUPS: &str = "/proc/self/cgroup";
+pub const OWN_GROUPS: &str = "/proc/self/cgroup";
 
 /// The least room that the limits of this process's groups leave; `None` without a limit.
 pub fn available_bytes() -> Option<u64> {
@@ -202,7 +202,7 @@ fn names(list: &str, controller: &str) -> bool {
 }
 
 /// For each hierarchy the process's own group, then the groups that contain it.
-pub(super) fn groups_in(mounts: &str, own: &str) -> Vec<Group> {
+pub fn groups_in(mounts: &str, own: &str) -> Vec<Group> {
     let mut found = Vec::new();
     for line in mounts.lines() {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();

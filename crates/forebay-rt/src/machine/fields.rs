@@ -4,7 +4,7 @@
 ///
 /// # Examples
 /// ```
-/// use forebay_host::bytes_in;
+/// use forebay_rt::machine::bytes_in;
 ///
 /// assert_eq!(bytes_in("MemFree: 7 kB\nMemTotal:   16 kB\n", "MemTotal:"), Some(16_384));
 /// assert_eq!(bytes_in("MemFree: 7 kB\n", "MemTotal:"), None);
