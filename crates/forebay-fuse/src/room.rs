@@ -52,6 +52,9 @@ pub(crate) struct Rooms {
 pub(crate) struct Room {
     /// What can be taken before it is asked again.
     credit_bytes: AtomicU64,
+    /// What was free at the last look, and what was granted since that changed: some file systems
+    /// count what was written long after.
+    seen: Mutex<(u64, u64)>,
     /// It is near its end, and what was dirty then is written.
     is_tight: AtomicBool,
     /// It has refused what it seemed to have room for.
@@ -121,6 +124,7 @@ impl Room {
     fn new() -> Room {
         Room {
             credit_bytes: AtomicU64::new(0),
+            seen: Mutex::default(),
             is_tight: AtomicBool::new(false),
             is_strict: AtomicBool::new(false),
             entering: Permits::new(1),
@@ -132,6 +136,21 @@ impl Room {
         let left = |credit: u64| credit.checked_sub(bytes);
         let order = Ordering::Relaxed;
         self.credit_bytes.fetch_update(order, order, left).is_ok()
+    }
+
+    /// What is left of `free_bytes` beside all that is dirty, and all that was granted and is not
+    /// counted yet.
+    fn spare_of(&self, free_bytes: u64, dirty_bytes: u64) -> u64 {
+        let mut seen = lock(&self.seen);
+        if seen.0 != free_bytes {
+            *seen = (free_bytes, dirty_bytes);
+        }
+        free_bytes.saturating_sub(seen.1.max(dirty_bytes))
+    }
+
+    fn grant(&self, bytes: u64) {
+        let mut seen = lock(&self.seen);
+        seen.1 = seen.1.saturating_add(bytes);
     }
 
     /// Takes note that `spare_bytes` are left beside everything that is dirty, and returns whether
@@ -150,6 +169,7 @@ impl Room {
         self.is_tight.store(false, Ordering::Relaxed);
         let credit = (left / 2).min(MOST_CREDIT_BYTES);
         self.credit_bytes.store(credit, Ordering::Relaxed);
+        self.grant(credit + wanted_bytes);
         true
     }
 }
@@ -179,12 +199,12 @@ impl Folder {
             return Ok(length_bytes);
         }
         let file = self.files.lend(content.object).ok_or(Errno::STALE)?;
-        if room.has_plenty(self.spare_bytes(&file), wanted) {
+        if room.has_plenty(self.spare_bytes(room, &file), wanted) {
             self.room_came_back(room);
             return Ok(length_bytes);
         }
         self.enter_tight(room, content.device);
-        let granted = self.allocate_room(&file, content, offset_bytes, wanted);
+        let granted = self.allocate_room(&file, open, offset_bytes, wanted);
         match granted {
             Ok(granted) => Ok(granted as usize),
             Err(errno) => {
@@ -196,21 +216,16 @@ impl Folder {
 
     /// What the file system of `file` has beside all that is dirty. What is dirty may have its room
     /// already.
-    fn spare_bytes(&self, file: impl AsFd) -> u64 {
+    fn spare_bytes(&self, room: &Room, file: impl AsFd) -> u64 {
         let system = match rustix::fs::fstatvfs(file) {
             Ok(system) if system.f_blocks > 0 => system,
             // It does not say; then it says it when it is written to.
             _ => return u64::MAX,
         };
-        // What is kept for root is for us, if we are that.
-        let blocks = if rustix::process::geteuid().is_root() {
-            system.f_bfree
-        } else {
-            system.f_bavail
-        };
+        // What is kept for root, if we are that, is found by allocating it.
         let dirty_bytes = self.cache.statistics().dirty() * PAGE_BYTES as u64;
-        let free_bytes = blocks.saturating_mul(system.f_frsize);
-        free_bytes.saturating_sub(dirty_bytes)
+        let free_bytes = system.f_bavail.saturating_mul(system.f_frsize);
+        room.spare_of(free_bytes, dirty_bytes)
     }
 
     /// Writes what is dirty in the file system `device`, unless that was done since it is near its
@@ -224,31 +239,34 @@ impl Folder {
             return;
         }
         room.credit_bytes.store(0, Ordering::Relaxed);
-        self.write_out(device);
+        let is_written = self.write_out(device);
+        room.is_strict.fetch_or(!is_written, Ordering::Relaxed);
         room.is_tight.store(true, Ordering::Release);
     }
 
-    fn write_out(&self, device: u64) {
+    /// Writes what is dirty in the file system `device`, and returns whether that took all of it.
+    fn write_out(&self, device: u64) -> bool {
         let is_meant = |inode: &Arc<Inode>| {
             let content = inode.content.get();
             content.is_some_and(|it| it.device == device && it.is_dirty())
         };
         let mut inodes = self.inodes.all();
         inodes.retain(is_meant);
-        for some in inodes.chunks(RETIRING) {
-            // The cache reports what failed to those who wrote it.
-            let _ = self.sync_side_by_side(some);
-        }
+        // The cache reports what failed to those who wrote it.
+        let written = inodes.chunks(RETIRING);
+        let written = written.flat_map(|some| self.sync_side_by_side(some));
+        written.fold(true, |all, is_written| all && is_written)
     }
 
     /// Allocates room in the source for as much as it has of `wanted` bytes from `offset_bytes` on.
     fn allocate_room(
         &self,
         file: &LentFile,
-        content: &Content,
+        open: &OpenFile,
         offset_bytes: u64,
         wanted: u64,
     ) -> Result<u64, Errno> {
+        let content = &open.used.content;
         let page = PAGE_BYTES as u64;
         let start = offset_bytes / page * page;
         let mut granted = wanted;
@@ -280,12 +298,22 @@ impl Folder {
     /// As much of `wanted` bytes as is left by the numbers of a file system that allocates nothing
     /// beforehand.
     fn counted_room(&self, file: &LentFile, content: &Content, wanted: u64) -> Result<u64, Errno> {
-        if self.spare_bytes(file) < wanted {
-            self.write_out(content.device);
+        let room = self.room_of(content);
+        if room.is_strict.load(Ordering::Relaxed) || self.spare_bytes(room, file) < wanted {
+            // Its numbers promise more than it has, or are nearly used up; they are right once all
+            // is durable. What fails is found by the writing.
+            let is_written = self.write_out(content.device) && rustix::fs::syncfs(file).is_ok();
+            room.is_strict.store(!is_written, Ordering::Relaxed);
+            if !is_written {
+                return Err(Errno::NOSPC);
+            }
         }
-        match self.spare_bytes(file).min(wanted) {
+        match self.spare_bytes(room, file).min(wanted) {
             0 => Err(Errno::NOSPC),
-            granted => Ok(granted),
+            granted => {
+                room.grant(granted);
+                Ok(granted)
+            }
         }
     }
 
@@ -351,7 +379,7 @@ impl Folder {
         if self.cache.statistics().dirty() == 0 {
             room.is_strict.store(false, Ordering::Relaxed);
         }
-        let spare_bytes = self.spare_bytes(held);
+        let spare_bytes = self.spare_bytes(room, held);
         !room.is_strict.load(Ordering::Relaxed) && spare_bytes >= ENOUGH_BYTES
     }
 
@@ -388,6 +416,20 @@ mod tests {
         assert!(room.has_plenty(1 << 40, 1 << 20));
         assert!(room.take(MOST_CREDIT_BYTES));
         assert!(!room.take(1), "others write there too");
+    }
+
+    #[test]
+    fn what_was_granted_counts_until_the_file_system_counts_it() {
+        let room = Room::new();
+        assert_eq!(room.spare_of(100, 10), 90);
+        room.grant(60);
+        assert_eq!(
+            room.spare_of(100, 10),
+            30,
+            "all of it was written, and is not counted"
+        );
+        assert_eq!(room.spare_of(40, 10), 30, "now it is");
+        assert_eq!(room.spare_of(40, 25), 15);
     }
 
     #[test]

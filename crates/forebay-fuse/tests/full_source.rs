@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use support::below::Below;
+use support::below::{Below, Kind};
 use support::{TestMount, is_left_out, read, until};
 
 const MIB: usize = 1 << 20;
@@ -69,6 +69,30 @@ fn what_the_source_has_no_room_for_is_refused_when_it_is_written() {
         end.expect("there is room");
         assert_eq!(taken, 8 * MIB);
     });
+}
+
+/// Some count what was written long after, and some keep room for root.
+#[test]
+fn disks_refuse_what_does_not_fit_and_have_what_was_taken() {
+    if is_left_out("disks_refuse_what_does_not_fit_and_have_what_was_taken") {
+        return;
+    }
+    for kind in [Kind::Ext4, Kind::Xfs, Kind::Btrfs] {
+        let Some(below) = Below::with(kind, |_root| {}) else {
+            continue;
+        };
+        let mut bench = TestMount::over_with(&below.root(), 512 << 20);
+        let (taken, end) = write_until_refused(&bench.path("large"), 400 * MIB);
+        let refused = end.expect_err("320 MiB are smaller");
+        assert_eq!(refused.kind(), ErrorKind::StorageFull, "{kind:?}");
+        assert!(taken > 150 * MIB, "{kind:?} took {taken}");
+        let file = File::open(bench.path("large")).unwrap();
+        file.sync_all().expect("what was taken has room");
+        drop(file);
+        let behind = fs::metadata(bench.behind("large")).unwrap();
+        assert_eq!(behind.len(), taken as u64, "{kind:?}");
+        bench.end();
+    }
 }
 
 /// Many small files need room together.
