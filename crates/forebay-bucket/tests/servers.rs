@@ -15,7 +15,8 @@ mod proxy;
 use far::{Far, Service};
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_bucket::{
-    Bucket, BucketError, BucketSettings, BucketStore, RemoteBucket, check, collect, info,
+    Bucket, BucketError, BucketSettings, BucketStore, RemoteBucket, VolumeInfo, check, collect,
+    info,
 };
 
 use forebay_store::{Failure, IoKind};
@@ -137,29 +138,33 @@ fn a_volume_outlives_its_writers() {
         assert_eq!((checked.chunks, checked.pages), (8, 1), "{}", far.name);
         assert_eq!(checked.faults, [""; 0], "{}", far.name);
 
-        // An object that was cut fails its reads, and not those of others.
-        let cut = known.map.chunk(5).expect("it was written").name.to_string();
-        let bucket = far.bucket("a/volume");
-        assert_eq!(
-            bucket.ask(&Call::Remove { key: cut.clone() }),
-            Ok(Reply::Done)
-        );
-        let bytes = pattern(5, PAGE_BYTES);
-        let made = bucket.ask(&Call::Make {
-            key: cut.clone(),
-            bytes: Arc::new(bytes),
-        });
-        assert_eq!(made, Ok(Reply::Done));
-        for (offset, length) in [(0, CHUNK), (2 * PAGE_BYTES as u64, PAGE_BYTES as u64)] {
-            let read = second.try_read(BucketStore::OBJECT, 5 * CHUNK + offset, length);
-            assert_eq!(read, Err(Failure::Device(5)), "{}", far.name);
-        }
-        let read = second.read(BucketStore::OBJECT, 6 * CHUNK, CHUNK);
-        assert!(read == pattern(6, CHUNK as usize), "{}", far.name);
-        let checked = check(far.bucket("a/volume")).unwrap();
-        assert!(checked.faults[0].contains(&cut), "{:?}", checked.faults);
-        assert_eq!((checked.chunks, checked.faults.len()), (7, 1));
+        a_cut_object_fails_its_reads_alone(&far, &known, &second);
     }
+}
+
+/// Cuts the object of chunk 5.
+fn a_cut_object_fails_its_reads_alone(far: &Far, known: &VolumeInfo, second: &Driver) {
+    let cut = known.map.chunk(5).expect("it was written").name.to_string();
+    let bucket = far.bucket("a/volume");
+    assert_eq!(
+        bucket.ask(&Call::Remove { key: cut.clone() }),
+        Ok(Reply::Done)
+    );
+    let bytes = pattern(5, PAGE_BYTES);
+    let made = bucket.ask(&Call::Make {
+        key: cut.clone(),
+        bytes: Arc::new(bytes),
+    });
+    assert_eq!(made, Ok(Reply::Done));
+    for (offset, length) in [(0, CHUNK), (2 * PAGE_BYTES as u64, PAGE_BYTES as u64)] {
+        let read = second.try_read(BucketStore::OBJECT, 5 * CHUNK + offset, length);
+        assert_eq!(read, Err(Failure::Device(5)), "{}", far.name);
+    }
+    let read = second.read(BucketStore::OBJECT, 6 * CHUNK, CHUNK);
+    assert!(read == pattern(6, CHUNK as usize), "{}", far.name);
+    let checked = check(far.bucket("a/volume")).unwrap();
+    assert!(checked.faults[0].contains(&cut), "{:?}", checked.faults);
+    assert_eq!((checked.chunks, checked.faults.len()), (7, 1));
 }
 
 #[test]

@@ -427,6 +427,26 @@ fn an_image_that_is_removed_is_served_to_the_end_which_is_a_failure() {
 }
 
 #[test]
+fn an_image_that_is_cut_is_told_at_the_end_which_is_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), &CREATE);
+    let mut client = served.client();
+    assert_eq!(client.write(0, &[4; 8192], true).unwrap(), 0);
+    let path = folder.path().join("disk.img");
+    let image = std::fs::File::options().write(true).open(path).unwrap();
+    image.set_len(1 << 20).unwrap();
+    let text = served.end(1);
+    assert!(
+        text.contains("disk.img: was cut by another program"),
+        "{text}"
+    );
+    assert!(
+        text.contains("disk.img: was cut while it was served"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_flush_on_one_connection_is_good_for_what_was_answered_on_another() {
     let folder = tempfile::tempdir().unwrap();
     let served = Served::start(folder.path(), &CREATE);

@@ -255,7 +255,8 @@ impl Folder {
         // The cache reports what failed to those who wrote it.
         let written = inodes.chunks(RETIRING);
         let written = written.flat_map(|some| self.sync_side_by_side(some));
-        written.fold(true, |all, is_written| all && is_written)
+        // Each of them is written, whatever became of those before.
+        written.filter(|is_written| !is_written).count() == 0
     }
 
     /// Allocates room in the source for as much as it has of `wanted` bytes from `offset_bytes` on.

@@ -111,7 +111,7 @@ impl Clients {
         place.map_or(0, |(arrival, _)| *arrival as usize)
     }
 
-    /// Gives the stranger with this number a client's place, or returns the reason if there is none.
+    /// Gives the stranger with this number a client's place, or the reason if there is none.
     pub(crate) fn welcome(&mut self, number: usize) -> Result<(), String> {
         if self.count() >= self.limit {
             return Err(self.full());
@@ -150,9 +150,9 @@ impl Clients {
         format!("{limit} clients are connected, which is the limit")
     }
 
-    /// Whether a connection that waits may come in, or be refused. Otherwise a stranger leaves soon:
-    /// the one that came first is cut off. It is the least likely to be a client: a client speaks at
-    /// once, and must not wait for others that have nothing to say.
+    /// Whether a connection that waits may come in, or be refused. Otherwise a stranger leaves
+    /// soon: the one that came first is cut off. It is the least likely to be a client: a client
+    /// speaks at once, and must not wait for others that have nothing to say.
     pub(crate) fn makes_room(&mut self) -> bool {
         let (limit, demands_tls) = (self.limit, self.demands_tls);
         let mut taken: Vec<_> = self.places.iter_mut().flatten().collect();

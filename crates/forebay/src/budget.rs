@@ -141,10 +141,19 @@ impl Budget {
             return Ok(());
         };
         self.check(settings, floor_bytes)
-            .map_err(|error| BuildError::BadSetting {
-                setting: "elastic",
-                given: error.to_string(),
-                allowed: "a floor that is a budget, and at most memory_bytes",
+            .map_err(|error| match error {
+                MemoryError::TooSmall {
+                    given_bytes,
+                    needed_bytes,
+                } => BuildError::FloorTooSmall {
+                    given_bytes,
+                    needed_bytes,
+                },
+                error => BuildError::BadSetting {
+                    setting: "elastic",
+                    given: error.to_string(),
+                    allowed: "a floor that is at most memory_bytes",
+                },
             })
     }
 

@@ -70,6 +70,17 @@ pub enum BuildError {
         /// The limit, or how many there are if memory is the limit.
         limit: u32,
     },
+    /// The floor of an elastic budget is too small for the zones.
+    #[error(
+        "a floor of {given_bytes} bytes is too small: it has to be at least {needed_bytes}; raise \
+         Elastic::floor_bytes"
+    )]
+    FloorTooSmall {
+        /// The floor that was given.
+        given_bytes: u64,
+        /// The smallest one that works.
+        needed_bytes: u64,
+    },
     /// The budget is more than this process can have.
     #[error(
         "a budget of {given_bytes} bytes is more than the {available_bytes} that this process can \

@@ -6,15 +6,18 @@ use crate::daemon::starting;
 use crate::error::CommandError;
 use forebay::event::EventSink;
 use forebay::settings::BackingSettings;
-use forebay::{AttachedStore, Cache, Parts, Settings};
+use forebay::{AttachedStore, BuildError, Cache, Parts, Settings};
 use forebay_base::sync::Arc;
+use forebay_base::units::show_bytes;
 use forebay_host::StepError;
 use forebay_rt::Rt;
 use forebay_store::{FileStore, FileStoreSettings, Store};
 
-/// A cache with `settings` and the knobs in `tuning`, whose events go to `sink`.
+/// A cache with `settings` and the knobs in `tuning`, whose events go to `sink`. The server has
+/// `beside_bytes` beside it.
 pub(crate) fn cache_of(
     settings: &Settings,
+    beside_bytes: u64,
     tuning: &Tuning,
     rt: &Rt,
     sink: Arc<dyn EventSink>,
@@ -27,7 +30,14 @@ pub(crate) fn cache_of(
     let settings = tuning.applied(settings);
     let cache = settings
         .and_then(|settings| starting::said(memory_bytes, || Cache::with_parts(settings, parts)));
-    cache.map_err(|error| failed("start", &error))
+    cache.map_err(|error| match error {
+        BuildError::FloorTooSmall { needed_bytes, .. } => CommandError::BadCall(format!(
+            "the floor of --memory is too small: with what the server has beside its cache, which \
+             stays, it has to be at least {}",
+            show_bytes((needed_bytes + beside_bytes).next_multiple_of(1 << 20)),
+        )),
+        error => failed("start", &error),
+    })
 }
 
 /// The store that opens files.
@@ -56,11 +66,15 @@ pub(crate) fn taken(
 /// A cache with `settings` over files, the store that opens them, and that store as attached.
 pub(crate) fn cache_with_files(
     settings: &Settings,
+    beside_bytes: u64,
     (tuning, of_stores): (&Tuning, BackingSettings),
     rt: &Rt,
     sink: Arc<dyn EventSink>,
 ) -> Result<(Cache, Arc<FileStore>, AttachedStore), CommandError> {
-    let (cache, files) = (cache_of(settings, tuning, rt, sink)?, file_store()?);
+    let (cache, files) = (
+        cache_of(settings, beside_bytes, tuning, rt, sink)?,
+        file_store()?,
+    );
     let store = taken(&cache, files.clone(), tuning.of_store(0, of_stores)?)?;
     Ok((cache, files, store))
 }

@@ -12,7 +12,7 @@ use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::store::cache_with_files;
 use crate::daemon::troubles::report_troubles;
-use crate::daemon::{memory, metrics, pressure, scrape};
+use crate::daemon::{limits, memory, metrics, pressure, scrape};
 use crate::error::CommandError;
 use forebay::settings::Elastic;
 use forebay::{Cache, Settings, Statistics};
@@ -32,6 +32,8 @@ use std::task::Poll;
 
 /// Programs that still have files open when the end is requested are cut off after this time.
 const DRAIN_PATIENCE: Span = Span::from_secs(10);
+/// Threads without which a mount cannot work.
+const THREADS: usize = 24;
 /// Memory that the program and the stacks of its threads take beside `--memory`.
 const PROGRAM_BYTES: u64 = 16 << 20;
 
@@ -45,23 +47,13 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     // The mode of new files is the one their creator asked for, less the creator's own mask.
     rustix::process::umask(rustix::fs::Mode::empty());
     grant_descriptors().map_err(|error| CommandError::Served(error.to_string()))?;
+    limits::check_threads(THREADS)?;
     let unmarked = memory::become_flusher();
     let rt = Rt::real();
     let shares = Shares::of(arguments.memory_bytes);
-    let budget = budget_of(arguments, shares);
     let feed = Arc::new(Feed::default());
-    let knobs = (&arguments.tuning, arguments.flags.promises.backing());
-    let (cache, files, store) = cache_with_files(&budget, knobs, &rt, feed.clone())?;
-    cache.name_store(0, &arguments.source.display().to_string());
-    let looks = Looks::default().with(report_troubles(&cache));
-    looks.with(report_promises()).begin(&cache, &rt);
-    pressure::watch(&cache)?;
-    let parts = MountParts {
-        rt: rt.clone(),
-        cache: cache.clone(),
-        files,
-        store,
-    };
+    let parts = parts_of(arguments, shares, &rt, feed.clone())?;
+    let cache = parts.cache.clone();
     let mount = Arc::new(waiting::start(&settings_of(arguments, shares), &parts)?);
     let is_written = Arc::new(Mutex::new(false));
     let served = Arc::downgrade(&mount);
@@ -108,6 +100,28 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// The cache and its store, with everything that looks after them.
+fn parts_of(
+    arguments: &MountArguments,
+    shares: Shares,
+    rt: &Rt,
+    feed: Arc<Feed>,
+) -> Result<MountParts, CommandError> {
+    let budget = budget_of(arguments, shares);
+    let knobs = (&arguments.tuning, arguments.flags.promises.backing());
+    let (cache, files, store) = cache_with_files(&budget, shares.beside_bytes(), knobs, rt, feed)?;
+    cache.name_store(0, &arguments.source.display().to_string());
+    let looks = Looks::default().with(report_troubles(&cache));
+    looks.with(report_promises()).begin(&cache, rt);
+    pressure::watch(&cache)?;
+    Ok(MountParts {
+        rt: rt.clone(),
+        cache,
+        files,
+        store,
+    })
+}
+
 /// What the mount knows beside its cache: how full the source is.
 fn beside(arguments: &MountArguments, mount: &Arc<Mount>) -> Box<dyn Fn() -> Beside + Send + Sync> {
     // The mount has to end when it is written.
@@ -120,6 +134,7 @@ fn beside(arguments: &MountArguments, mount: &Arc<Mount>) -> Box<dyn Fn() -> Bes
         let fullness = fullness.unwrap_or_default();
         Beside {
             connections: None,
+            errors: None,
             figures: vec![(source.clone(), figures_of(fullness))],
             troubles: trouble_of(&source, fullness).into_iter().collect(),
         }

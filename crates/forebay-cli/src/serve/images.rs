@@ -127,6 +127,7 @@ fn open_one(
         file: file.clone(),
         medium: volume.medium.clone(),
         was_lost: AtomicBool::new(false),
+        was_cut: AtomicBool::new(false),
     };
     let disk = Disk::new(file).with_holes(volume.medium);
     let disk = if mode.is_read_only() {

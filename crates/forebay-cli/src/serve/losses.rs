@@ -25,11 +25,24 @@ pub(super) struct Image {
     pub(super) medium: Arc<dyn Medium>,
     /// It was reopened after a loss, and the store has forgotten the loss.
     pub(super) was_lost: AtomicBool,
+    /// Somebody has cut it while it was served; writes may have made it longer again.
+    pub(super) was_cut: AtomicBool,
 }
 
 impl Image {
     fn is_lost(&self) -> bool {
         self.medium.loss().is_some()
+    }
+
+    /// Says that it was cut, once.
+    fn look_for_cut(&self) {
+        if self.medium.is_cut() && !self.was_cut.swap(true, Ordering::Relaxed) {
+            say(format_args!(
+                "{}: was cut by another program; what lay past its end is zeros now, wherever the \
+                 cache does not have it",
+                self.path.display()
+            ));
+        }
     }
 
     /// Whether another server has taken it over.
@@ -78,18 +91,19 @@ impl Losses {
         }
     }
 
-    /// Reports, while the server runs, that an image was removed: its clients notice nothing.
-    pub(super) fn report_removed(&self) -> impl FnMut(&Statistics) -> bool + use<> {
+    /// Reports, while the server runs, that an image was cut or removed: clients notice nothing.
+    pub(super) fn report_harm(&self) -> impl FnMut(&Statistics) -> bool + use<> {
         let images = self.images.clone();
         let mut left: Vec<usize> = (0..images.len()).collect();
         move |_| {
+            images.iter().for_each(Image::look_for_cut);
             for at in left.extract_if(.., |at| images[*at].medium.is_removed()) {
                 say(format_args!(
                     "{}: was removed; everything written to it is lost once the server ends",
                     images[at].path.display()
                 ));
             }
-            !left.is_empty()
+            !images.is_empty()
         }
     }
 
@@ -148,6 +162,15 @@ impl Losses {
         if !removed.is_empty() {
             return Err(CommandError::Served(format!(
                 "{removed}: was removed while it was served; everything written to it is lost"
+            )));
+        }
+        let cut = self.paths_of(|image| {
+            image.look_for_cut();
+            image.was_cut.load(Ordering::Relaxed)
+        });
+        if !cut.is_empty() {
+            return Err(CommandError::Served(format!(
+                "{cut}: was cut while it was served; bytes that nobody wrote since are zeros"
             )));
         }
         let fenced = self.paths_of(Image::is_fenced);

@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     }
     losses.name_stores(&cache);
     let looks = Looks::default().with(report_troubles(&cache));
-    let looks = looks.with(report_promises()).with(losses.report_removed());
+    let looks = looks.with(report_promises()).with(losses.report_harm());
     looks
         .with(losses.end_if_fenced(ending.gate()))
         .begin(&cache, &rt);
@@ -226,7 +226,7 @@ fn build(
         prefault: arguments.floor_bytes.is_none(),
         ..Settings::default()
     };
-    let cache = cache_of(&settings, &arguments.tuning, rt, feed)?;
+    let cache = cache_of(&settings, beside_bytes, &arguments.tuning, rt, feed)?;
     pressure::watch(&cache)?;
     let (exports, served) = images::open(arguments, &cache)?;
     Ok((cache, exports, Losses::new(served)))

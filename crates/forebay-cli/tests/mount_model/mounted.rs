@@ -80,11 +80,6 @@ impl Mounted {
         self.folder.path().join("source").join(name)
     }
 
-    /// The server's process.
-    pub(crate) fn process(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Reads the server's standard error until a line contains `text`.
     pub(crate) fn read_until(&mut self, text: &str) {
         let stderr = self.child.stderr.take().expect("nobody took it before");
