@@ -255,7 +255,7 @@ impl Folder {
         // The cache reports what failed to those who wrote it.
         let written = inodes.chunks(RETIRING);
         let written = written.flat_map(|some| self.sync_side_by_side(some));
-        // Each of them is written, whatever became of those before.
+        // Each of them is tried, whatever became of those before it.
         written.filter(|is_written| !is_written).count() == 0
     }
 
@@ -300,7 +300,14 @@ impl Folder {
     /// beforehand.
     fn counted_room(&self, file: &LentFile, content: &Content, wanted: u64) -> Result<u64, Errno> {
         let room = self.room_of(content);
-        if room.is_strict.load(Ordering::Relaxed) || self.spare_bytes(room, file) < wanted {
+        // What copies on write needs room for the books of what it writes.
+        let books = if copies_on_write(file) {
+            ENOUGH_BYTES
+        } else {
+            0
+        };
+        let is_short = self.spare_bytes(room, file) < wanted + books;
+        if is_short || room.is_strict.load(Ordering::Relaxed) {
             // Its numbers promise more than it has, or are nearly used up; they are right once all
             // is durable. What fails is found by the writing.
             let is_written = self.write_out(content.device) && rustix::fs::syncfs(file).is_ok();
@@ -309,7 +316,8 @@ impl Folder {
                 return Err(Errno::NOSPC);
             }
         }
-        match self.spare_bytes(room, file).min(wanted) {
+        let spare_bytes = self.spare_bytes(room, file).saturating_sub(books);
+        match spare_bytes.min(wanted) {
             0 => Err(Errno::NOSPC),
             granted => {
                 room.grant(granted);
