@@ -37,8 +37,9 @@ pub(crate) struct Asker {
     /// The volume is open, and requests wait for its troubles to end.
     is_open: AtomicBool,
     traffic: Traffic,
-    /// The trouble that was reported last and has not ended since.
-    said: Mutex<Option<String>>,
+    /// The kind of trouble that was reported last and has not ended since. The text has the object
+    /// and the time in it, which are others for each request.
+    said: Mutex<Option<Failure>>,
     /// Objects that were missing or damaged for as long as anything is waited for.
     bad: Mutex<BTreeSet<String>>,
 }
@@ -119,7 +120,9 @@ impl Asker {
                 let is_over = self.is_final(call, &trouble)
                     || took >= self.longest()
                     || self.is_stopped.load(Ordering::Acquire);
-                if took >= self.said_after() || (is_over && self.is_open()) {
+                // Whoever opens the volume hears of the end by the error.
+                let is_told = self.is_open() || !is_over;
+                if is_told && (is_over || took >= self.said_after()) {
                     self.say(&trouble);
                 }
                 if is_over {
@@ -140,7 +143,16 @@ impl Asker {
         trouble.is_lasting && !waits
     }
 
-    pub(crate) fn wait_for_next(&self, tries: &mut Tries) {
+    /// Waits before a bad answer about an object is asked for again.
+    pub(crate) fn wait_for_better(&self, tries: &mut Tries) {
+        if tries.since.elapsed() >= self.said_after() {
+            let text = "objects that the volume needs are missing, or not whole";
+            self.say(&Trouble::lasting(text, Failure::Gone));
+        }
+        self.wait_for_next(tries);
+    }
+
+    fn wait_for_next(&self, tries: &mut Tries) {
         self.pause(tries.wait);
         tries.wait = tries.wait.saturating_mul(2).min(LONGEST_WAIT);
     }
@@ -233,8 +245,8 @@ impl Asker {
 
     fn say(&self, trouble: &Trouble) {
         let mut said = lock(&self.said);
-        if said.as_ref() != Some(&trouble.text) {
-            *said = Some(trouble.text.clone());
+        if *said != Some(trouble.failure) {
+            *said = Some(trouble.failure);
             drop(said);
             let waiting = if self.is_open() {
                 "requests wait".to_owned()

@@ -154,7 +154,7 @@ impl Asker {
                     self.say_damaged(key);
                     return Err(Failure::Device(5));
                 }
-                _ => self.wait_for_next(&mut tries),
+                _ => self.wait_for_better(&mut tries),
             }
         }
     }
