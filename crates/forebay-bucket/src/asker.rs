@@ -18,6 +18,9 @@ const FIRST_WAIT: Span = Span::from_millis(50);
 const LONGEST_WAIT: Span = Span::from_secs(5);
 /// A bucket that does not answer while a volume is opened: longest wait.
 const OPENING_TIMEOUT: Span = Span::from_secs(30);
+/// An object that is missing or damaged is waited for so long at most: nobody may be able to mend
+/// it, and whoever reads it has to hear of that.
+const BAD_TIMEOUT: Span = Span::from_secs(60);
 /// Bad objects that are remembered.
 const BAD_LIMIT: usize = 1_000;
 /// Somebody may want the thread to end.
@@ -161,7 +164,7 @@ impl Asker {
     pub(crate) fn is_last_of_bad(&self, key: &str, tries: &Tries) -> bool {
         let is_first = tries.wait == FIRST_WAIT;
         !is_first
-            && (tries.since.elapsed() >= self.longest()
+            && (tries.since.elapsed() >= self.longest().min(BAD_TIMEOUT)
                 || self.is_stopped.load(Ordering::Acquire)
                 || lock(&self.bad).contains(key))
     }
