@@ -159,11 +159,12 @@ impl Asker {
         }
     }
 
-    /// Makes the object of a chunk. Returns its checksum.
+    /// Makes the object of a chunk. Returns its checksum. What it takes over `must_be` there, or is
+    /// asked for once.
     ///
     /// # Errors
     /// [`Unmade`].
-    pub(crate) fn upload(&self, job: &mut UploadJob) -> Result<u32, Unmade> {
+    pub(crate) fn upload(&self, job: &mut UploadJob, must_be: bool) -> Result<u32, Unmade> {
         if let Some((object, pages)) = &job.base {
             let key = object.name.to_string();
             let call = Call::Get {
@@ -172,7 +173,7 @@ impl Asker {
             };
             let length = job.bytes.len();
             let is_right = |bytes: &[u8]| bytes.len() == length && crc32c(bytes) == object.crc;
-            let Some(found) = self.get_right(&key, &call, true, is_right)? else {
+            let Some(found) = self.get_right(&key, &call, must_be, is_right)? else {
                 return Err(Unmade::Missing(key));
             };
             for &page in pages {
@@ -181,7 +182,7 @@ impl Asker {
             }
         }
         for (page, piece) in &job.inline {
-            let Some(found) = self.fetch(piece, true)? else {
+            let Some(found) = self.fetch(piece, must_be)? else {
                 return Err(Unmade::Missing(piece.key.clone()));
             };
             job.bytes[page * PAGE..(page + 1) * PAGE].copy_from_slice(&found);

@@ -311,16 +311,24 @@ impl Core {
                     ended.push(io, Ok(()));
                 }
                 ReadEnd::Failed(io, failure) => ended.push(io, Err(failure)),
+                ReadEnd::Missing(job, _) if self.is_succeeded() => {
+                    ended.push(job.io, Err(Failure::Fenced));
+                }
                 ReadEnd::Missing(job, key) => {
                     let again = lock(&self.desk).read_again(*job, &mut ended);
                     if let Err(io) = again {
-                        ended.push(io, Err(self.missing(&key)));
+                        ended.push(io, Err(self.asker.missing(&key)));
                     }
                 }
             },
             Job::Upload(mut job) => {
-                let result = self.asker.upload(&mut job).map_err(|unmade| match unmade {
-                    Unmade::Missing(key) => self.missing(&key),
+                let mut made = self.asker.upload(&mut job, false);
+                if matches!(made, Err(Unmade::Missing(_))) && !self.is_succeeded() {
+                    made = self.asker.upload(&mut job, true);
+                }
+                let result = made.map_err(|unmade| match unmade {
+                    Unmade::Missing(_) if self.is_succeeded() => Failure::Fenced,
+                    Unmade::Missing(key) => self.asker.missing(&key),
                     Unmade::Failed(failure) => failure,
                 });
                 lock(&self.desk).uploaded(job, result, &mut ended);
@@ -348,22 +356,29 @@ impl Core {
         ended.finish();
     }
 
-    /// The failure for an object that is missing. It may be so because another writer has the
-    /// volume and does not need it.
-    fn missing(&self, key: &str) -> Failure {
+    /// Whether another writer has the volume. An object that is missing may be one that it does not
+    /// need.
+    fn is_succeeded(&self) -> bool {
         let (successor, number) = {
             let desk = lock(&self.desk);
             (desk.successor(), desk.last_number() + 1)
         };
         let found = successor.map(|call| self.asker.get(&call));
         if !matches!(found, Some(Ok(Some(_)))) {
-            return self.asker.missing(key);
+            return false;
         }
         let mut ended = Ended::default();
-        lock(&self.desk).succeeded(&mut ended);
+        {
+            let mut desk = lock(&self.desk);
+            // It may be a record of our own, made since the question was put.
+            if desk.successor().is_none() || desk.last_number() + 1 != number {
+                return desk.is_fenced();
+            }
+            desk.succeeded(&mut ended);
+        }
         ended.finish();
         self.say_fenced(number);
-        Failure::Fenced
+        true
     }
 
     /// Record `number` is another writer's.
