@@ -241,19 +241,31 @@ fn pressure_takes_an_eighth_where_little_is_free() {
 
 #[test]
 fn a_floor_has_to_be_a_budget() {
-    for floor_bytes in [0, CEILING_BYTES + 1] {
+    let refused = |floor_bytes| {
+        let elastic = Some(Elastic { floor_bytes });
         let refused = Cache::new(Settings {
-            elastic: Some(Elastic { floor_bytes }),
+            elastic,
             ..settings()
         });
-        assert!(matches!(
-            refused.map(drop),
-            Err(BuildError::BadSetting {
-                setting: "elastic",
-                ..
-            })
-        ));
-    }
+        refused.map(drop).expect_err("it is no floor")
+    };
+    assert!(matches!(
+        refused(CEILING_BYTES + 1),
+        BuildError::BadSetting {
+            setting: "elastic",
+            ..
+        }
+    ));
+    let BuildError::FloorTooSmall { needed_bytes, .. } = refused(0) else {
+        panic!("it is too small");
+    };
+    let least = Cache::new(Settings {
+        elastic: Some(Elastic {
+            floor_bytes: needed_bytes,
+        }),
+        ..settings()
+    });
+    least.expect("what is named is enough");
     let fixed = Cache::new(Settings {
         elastic: None,
         ..settings()
