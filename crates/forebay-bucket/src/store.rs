@@ -409,6 +409,10 @@ impl Store for BucketStore {
         }
     }
 
+    fn length_bytes(&self, object: ObjectId) -> Option<u64> {
+        (object == BucketStore::OBJECT).then_some(self.manifest.length_bytes)
+    }
+
     fn submit(&self, io: Io) {
         if io.request().object != BucketStore::OBJECT {
             return io.fail(Failure::Gone);

@@ -6,7 +6,7 @@
 mod support;
 mod volumes;
 
-use forebay::{Cache, Settings};
+use forebay::{BuildError, Cache, Settings};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{PAGE_BYTES, Prng, Span};
 use forebay_bucket::{Bucket, BucketSettings, BucketStore, FolderBucket, Trouble, check, collect};
@@ -145,6 +145,24 @@ fn the_contract_of_stores_holds() {
     for kind in [IoKind::Read, IoKind::Write, IoKind::Discard] {
         assert_eq!(driver.order(kind, OBJECT, 0, 0), Ok(()), "nothing to do");
     }
+}
+
+#[test]
+fn a_volume_is_not_opened_as_shorter_than_it_is() {
+    let bench = Bench::new();
+    let store = bench.open(false);
+    let settings = Settings {
+        memory_bytes: 8 << 20,
+        ..Settings::default()
+    };
+    let cache = Cache::new(settings).expect("the settings are good");
+    let attached = cache.attach(store).expect("it is attached");
+    let shorter = cache.open(&attached, OBJECT, MIB).map(drop);
+    assert!(
+        matches!(shorter, Err(BuildError::WrongLength { .. })),
+        "{shorter:?}"
+    );
+    assert!(cache.open(&attached, OBJECT, 8 * MIB).is_ok());
 }
 
 #[test]

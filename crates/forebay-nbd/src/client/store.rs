@@ -164,6 +164,10 @@ impl Store for NbdStore {
         }
     }
 
+    fn length_bytes(&self, object: ObjectId) -> Option<u64> {
+        (object == NbdStore::OBJECT).then_some(self.facts.length_bytes)
+    }
+
     fn submit(&self, io: Io) {
         if io.request().object != NbdStore::OBJECT {
             return io.fail(Failure::Gone);
