@@ -519,9 +519,8 @@ check_a_line_of_fstab_mounts() (
   grep -q 'unheard_of' refused.log
 )
 
-# A full disk below: fsync reports it, the bytes are kept, and they are written when there is room.
-check_a_full_disk_loses_nothing() (
-  set -e
+# Puts the source on a disk of 80 MB until the check ends.
+source_on_small_disk() {
   disk=$scratch/disk
   undo() {
     kill_server
@@ -532,6 +531,12 @@ check_a_full_disk_loses_nothing() (
   mount -t tmpfs -o size=80M none "$disk"
   mkdir "$disk/src"
   src=$disk/src
+}
+
+# A full disk below: fsync reports it, the bytes are kept, and they are written when there is room.
+check_a_full_disk_loses_nothing() (
+  set -e
+  source_on_small_disk
   head -c 12M /dev/urandom >original
   # With this many pages nothing is written before fsync asks for it.
   serve --memory 256M
@@ -559,16 +564,7 @@ check_a_full_disk_loses_nothing() (
 # Its room is taken away, and then the folder is unmounted: the process says what to do, and goes on.
 check_an_end_without_room_says_how_to_go_on() (
   set -e
-  disk=$scratch/disk
-  undo() {
-    kill_server
-    if mountpoint -q "$disk"; then umount "$disk"; fi
-  }
-  trap undo EXIT
-  mkdir -p "$disk"
-  mount -t tmpfs -o size=80M none "$disk"
-  mkdir "$disk/src"
-  src=$disk/src
+  source_on_small_disk
   head -c 12M /dev/urandom >original
   serve --memory 256M
   cp original "$mnt/kept"

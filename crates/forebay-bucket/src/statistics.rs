@@ -53,13 +53,6 @@ impl BucketStatistics {
                 });
             }
         }
-        let figure = |name, help, is_counter, value| Figure {
-            name,
-            help,
-            labels: Vec::new(),
-            is_counter,
-            value,
-        };
         let (sent, received) = (self.sent_bytes, self.received_bytes);
         let sums = [
             ("bucket_sent_bytes", "Bytes of objects that were made", sent),
@@ -69,9 +62,9 @@ impl BucketStatistics {
                 received,
             ),
         ];
-        figures.extend(sums.map(|(name, help, value)| figure(name, help, true, value)));
+        figures.extend(sums.map(|(name, help, value)| Figure::new(name, help, true, value)));
         let levels = self.levels();
-        figures.extend(levels.map(|(name, help, value)| figure(name, help, false, value)));
+        figures.extend(levels.map(|(name, help, value)| Figure::new(name, help, false, value)));
         figures
     }
 

@@ -73,6 +73,24 @@ pub struct Figure {
     pub value: u64,
 }
 
+impl Figure {
+    /// A figure that is the only one of its name.
+    ///
+    /// ```
+    /// let figure = forebay_store::Figure::new("staged_bytes", "Bytes on their way", false, 7);
+    /// assert!(figure.labels.is_empty());
+    /// ```
+    pub fn new(name: &'static str, help: &'static str, is_counter: bool, value: u64) -> Figure {
+        Figure {
+            name,
+            help,
+            labels: Vec::new(),
+            is_counter,
+            value,
+        }
+    }
+}
+
 /// An open volume, apart from its bytes: its holes, and what became of it.
 pub trait Medium: Holes {
     /// Why a commit has failed, if one has and what was written before may be lost: then every

@@ -340,63 +340,43 @@ fn the_loser_of_a_hedged_read_writes_into_no_page_of_a_guard() {
 }
 
 #[test]
-fn bytes_of_a_write_that_its_store_gives_up_are_kept_and_written_later() {
-    for (conduct, failure) in [
-        (Conduct::Drop, Failure::Dropped),
-        (Conduct::Half, Failure::Dropped),
-        (Conduct::PanicBefore, Failure::Panicked),
-        (Conduct::PanicAtEnd, Failure::Panicked),
+fn bytes_of_a_write_or_commit_that_its_store_gives_up_are_kept_and_written_later() {
+    for (kind, conduct, failure) in [
+        (IoKind::Write, Conduct::Drop, Failure::Dropped),
+        (IoKind::Write, Conduct::Half, Failure::Dropped),
+        (IoKind::Write, Conduct::PanicBefore, Failure::Panicked),
+        (IoKind::Write, Conduct::PanicAtEnd, Failure::Panicked),
+        (IoKind::Commit, Conduct::Drop, Failure::Dropped),
+        (IoKind::Commit, Conduct::PanicBefore, Failure::Panicked),
+        (IoKind::Commit, Conduct::PanicAtEnd, Failure::Panicked),
     ] {
-        let bench = Bench::new();
-        bench.conduct(IoKind::Write, conduct);
+        let context = format!("{kind:?}, {conduct:?}");
+        let durability = if kind == IoKind::Commit {
+            Durability::Unstable
+        } else {
+            Durability::OnFinish
+        };
+        let bench = Bench::with(durability);
+        bench.conduct(kind, conduct);
         let bad = bench.bad();
         block_on(bad.write_at(&NEW, 0)).expect("there is memory");
         match block_on(bad.sync()) {
-            Err(SyncError::Store(error)) => assert_eq!(error.failure, failure, "{conduct:?}"),
-            other => panic!("{conduct:?}: {other:?}"),
+            Err(SyncError::Store(error)) => assert_eq!(error.failure, failure, "{context}"),
+            other => panic!("{context}: {other:?}"),
         }
         let refusals = bench.refusals(failure);
-        assert!(
-            refusals.iter().any(|it| it.kind == IoKind::Write),
-            "{conduct:?}"
-        );
-        bench.conduct(IoKind::Write, Conduct::Good);
+        assert!(refusals.iter().any(|it| it.kind == kind), "{context}");
+        if kind == IoKind::Commit {
+            // A store that is unstable may have forgotten what it did not commit.
+            bench.store.memory.fill(BAD, &vec![OF_BAD; BAD_BYTES]);
+        }
+        bench.conduct(kind, Conduct::Good);
         // A try that began before may still fail, and is reported.
         let is_synced = (0..100).any(|_| block_on(bad.sync()).is_ok());
         assert!(is_synced, "the store is good again");
         let stored = bench.store.memory.snapshot(BAD);
-        assert!(stored[..8 * PAGE] == NEW, "{conduct:?}");
+        assert!(stored[..8 * PAGE] == NEW, "{context}");
         assert!(stored[8 * PAGE..].iter().all(|&byte| byte == OF_BAD));
-        bench.victim_is_whole();
-        assert_eq!(bench.cache.check(), [""; 0]);
-    }
-}
-
-#[test]
-fn a_commit_that_its_store_gives_up_fails_its_sync_and_what_it_covered_is_written_again() {
-    for (conduct, failure) in [
-        (Conduct::Drop, Failure::Dropped),
-        (Conduct::PanicBefore, Failure::Panicked),
-        (Conduct::PanicAtEnd, Failure::Panicked),
-    ] {
-        let bench = Bench::with(Durability::Unstable);
-        bench.conduct(IoKind::Commit, conduct);
-        let bad = bench.bad();
-        block_on(bad.write_at(&NEW, 0)).expect("there is memory");
-        match block_on(bad.sync()) {
-            Err(SyncError::Store(error)) => assert_eq!(error.failure, failure, "{conduct:?}"),
-            other => panic!("{conduct:?}: {other:?}"),
-        }
-        let refusals = bench.refusals(failure);
-        let is_commit = |it: &Refusal| it.kind == IoKind::Commit;
-        assert!(refusals.iter().any(is_commit), "{conduct:?}");
-        // A store that is unstable may have forgotten what it did not commit.
-        bench.store.memory.fill(BAD, &vec![OF_BAD; BAD_BYTES]);
-        bench.conduct(IoKind::Commit, Conduct::Good);
-        let is_synced = (0..100).any(|_| block_on(bad.sync()).is_ok());
-        assert!(is_synced, "the store is good again");
-        let stored = bench.store.memory.snapshot(BAD);
-        assert!(stored[..8 * PAGE] == NEW, "{conduct:?}");
         bench.victim_is_whole();
         assert_eq!(bench.cache.check(), [""; 0]);
     }

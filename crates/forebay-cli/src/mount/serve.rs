@@ -142,27 +142,20 @@ fn beside(arguments: &MountArguments, mount: &Arc<Mount>) -> Box<dyn Fn() -> Bes
 }
 
 fn figures_of(fullness: Fullness) -> Vec<Figure> {
-    let figure = |name, help, is_counter, value| Figure {
-        name,
-        help,
-        labels: Vec::new(),
-        is_counter,
-        value,
-    };
     vec![
-        figure(
+        Figure::new(
             "source_refused_writes",
             "Writes that were refused because the source had no room",
             true,
             fullness.refused_writes,
         ),
-        figure(
+        Figure::new(
             "source_refused_bytes",
             "Bytes of these writes",
             true,
             fullness.refused_bytes,
         ),
-        figure(
+        Figure::new(
             "source_full",
             "File systems of the source that have no room now",
             false,
