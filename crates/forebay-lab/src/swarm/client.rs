@@ -7,7 +7,7 @@ use super::store::Failures;
 use super::verdict::Oracle;
 use super::witness::{Change, NewLength};
 use super::world::World;
-use forebay::{AccessError, File};
+use forebay::{AccessError, BuildError, File};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{PAGE_BYTES, Prng};
 use forebay_store::ObjectId;
@@ -83,7 +83,7 @@ impl Client {
     /// A handle on an object of its own, for reading alone.
     pub(super) fn read_only(&self) -> Option<File> {
         let (store, _) = self.place?;
-        Some(read_only(&self.world, store))
+        read_only(&self.world, store)
     }
 
     pub(super) fn failures(&self) -> Failures {
@@ -351,10 +351,14 @@ impl Client {
     }
 }
 
-/// A handle for reading alone, on an object that has no other handle at any time.
-pub(super) fn read_only(world: &World, store: usize) -> File {
+/// A handle for reading alone, on an object that has no other handle at any time. None if the
+/// objects that are open are all that half of the budget holds: it may be smaller by now.
+pub(super) fn read_only(world: &World, store: usize) -> Option<File> {
     const UNTOUCHED: ObjectId = ObjectId(3_000);
     let (_, attached) = &world.stores[store];
-    let opened = world.cache.open_read_only(attached, UNTOUCHED, 0);
-    opened.expect("there is room for the objects of a plan")
+    match world.cache.open_read_only(attached, UNTOUCHED, 0) {
+        Ok(file) => Some(file),
+        Err(BuildError::TooManyObjects { .. }) => None,
+        Err(error) => panic!("{error}"),
+    }
 }

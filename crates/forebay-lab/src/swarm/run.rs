@@ -356,7 +356,8 @@ fn surround(world: &Arc<World>, ended: &Ended, client: &Client, number: u64) {
 fn start_table(world: &Arc<World>) {
     world.keep_open(untouched(world));
     for store in 0..world.stores.len() {
-        world.keep_open(read_only(world, store));
+        let file = read_only(world, store);
+        world.keep_open(file.expect("there is room for the objects of a plan"));
     }
     world.spawn("table", fill_table(world.clone()));
 }

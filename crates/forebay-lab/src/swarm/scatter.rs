@@ -7,7 +7,7 @@ use super::client::PAGE;
 use super::roles::judge_apart;
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::File;
+use forebay::{BuildError, File};
 use forebay_store::ObjectId;
 use std::sync::Arc;
 
@@ -25,13 +25,19 @@ pub(super) async fn scatter(world: Arc<World>) {
     let mut chance = world.chance("scatter", 0);
     let store = chance.below(world.stores.len() as u64) as usize;
     let count = world.cache.statistics().frames / 2;
-    let files: Vec<File> = (0..count)
-        .map(|number| {
+    let mut files: Vec<File> = (0..count)
+        .map_while(|number| {
             let attached = &world.stores[store].1;
-            let opened = world.cache.open(attached, ObjectId(FIRST + number), 0);
-            opened.expect("there is room for the objects of a plan")
+            match world.cache.open(attached, ObjectId(FIRST + number), 0) {
+                Ok(file) => Some(file),
+                // They are all that half of the budget holds.
+                Err(BuildError::TooManyObjects { .. }) => None,
+                Err(error) => panic!("{error}"),
+            }
         })
         .collect();
+    // Others open objects too.
+    files.truncate(files.len() * 7 / 8);
     for round in 1..=3 {
         let place = chance.below(PAGE);
         let bytes = [round; BYTES];
