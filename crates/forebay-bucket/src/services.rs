@@ -30,11 +30,18 @@ impl Keys {
     fn of<T: Send + Sync + 'static>(
         provider: &Arc<dyn CredentialProvider<Credential = T>>,
         variables: &'static str,
+        is_unsigned: bool,
     ) -> Keys {
         let provider = provider.clone();
         let ask = move || {
             let provider = provider.clone();
-            Box::pin(async move { provider.get_credential().await.map(drop) }) as Pin<Box<Asking>>
+            let asked = async move {
+                if is_unsigned {
+                    return Ok(());
+                }
+                provider.get_credential().await.map(drop)
+            };
+            Box::pin(asked) as Pin<Box<Asking>>
         };
         Keys {
             variables,
@@ -66,7 +73,7 @@ fn check_addresses<K: FromStr + PartialEq>(
     plain: &K,
     plain_variable: &str,
 ) -> io::Result<()> {
-    let allows_plain = value_of(plain).is_some_and(|text| is_yes(&text));
+    let allows_plain = is_set(value_of(plain));
     for key in keys {
         let Some(address) = value_of(key) else {
             continue;
@@ -83,6 +90,10 @@ fn check_addresses<K: FromStr + PartialEq>(
     Ok(())
 }
 
+fn is_set(value: Option<String>) -> bool {
+    value.is_some_and(|text| is_yes(&text))
+}
+
 /// Variables with addresses that other tools read and `object_store` does not.
 const OTHER_TOOLS: [&str; 2] = ["AZURE_STORAGE_CONNECTION_STRING", "STORAGE_EMULATOR_HOST"];
 
@@ -95,11 +106,12 @@ pub(crate) fn s3(bucket: &str, options: &[(&str, &str)]) -> io::Result<Service> 
     let plain = AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp);
     let value_of = |key: &_| builder.get_config_value(key);
     check_addresses(value_of, &addresses, &plain, "AWS_ALLOW_HTTP")?;
+    let is_unsigned = is_set(value_of(&AmazonS3ConfigKey::SkipSignature));
     let built = builder.with_bucket_name(bucket).with_retry(once()).build();
     let store = built.map_err(|error| invalid(&error))?;
     let variables = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
     Ok(Service {
-        keys: Keys::of(store.credentials(), variables),
+        keys: Keys::of(store.credentials(), variables, is_unsigned),
         store: Arc::new(store),
     })
 }
@@ -128,7 +140,7 @@ fn azure_of(
         builder = builder.with_config(key_of(key)?, *value);
     }
     let value_of = |key: &AzureConfigKey| builder.get_config_value(key);
-    let is_emulator = value_of(&AzureConfigKey::UseEmulator).is_some_and(|text| is_yes(&text));
+    let is_emulator = is_set(value_of(&AzureConfigKey::UseEmulator));
     if value_of(&AzureConfigKey::AccountName).is_none() && !is_emulator {
         return refused("no account is named; set AZURE_STORAGE_ACCOUNT");
     }
@@ -139,6 +151,7 @@ fn azure_of(
         &plain,
         "AZURE_ALLOW_HTTP",
     )?;
+    let is_unsigned = is_set(value_of(&AzureConfigKey::SkipSignature));
     let built = builder
         .with_container_name(container)
         .with_retry(once())
@@ -148,6 +161,7 @@ fn azure_of(
         keys: Keys::of(
             store.credentials(),
             "AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN",
+            is_unsigned,
         ),
         store: Arc::new(store),
     })
@@ -169,10 +183,15 @@ pub(crate) fn google(bucket: &str, options: &[(&str, &str)]) -> io::Result<Servi
         &plain,
         "GOOGLE_ALLOW_HTTP",
     )?;
+    let is_unsigned = is_set(value_of(&GoogleConfigKey::SkipSignature));
     let built = builder.with_bucket_name(bucket).with_retry(once()).build();
     let store = built.map_err(|error| invalid(&error))?;
     Ok(Service {
-        keys: Keys::of(store.credentials(), "GOOGLE_APPLICATION_CREDENTIALS"),
+        keys: Keys::of(
+            store.credentials(),
+            "GOOGLE_APPLICATION_CREDENTIALS",
+            is_unsigned,
+        ),
         store: Arc::new(store),
     })
 }

@@ -3,6 +3,7 @@
 
 use forebay_base::Span;
 use forebay_rt::thread::{Stopwatch, pause_current};
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
@@ -10,14 +11,21 @@ use std::process::{Command, Stdio};
 /// longer.
 const BOUND: Span = Span::from_secs(15);
 
-/// The error of `forebay volume info` about `address` with these variables and no others.
-fn refusal(address: &str, variables: &[(&str, &str)]) -> String {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
+/// `forebay volume info` about `address` with these variables and no others.
+fn command(address: &str, variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command
         .args(["volume", "info", address])
         .env_clear()
         .envs(variables.iter().copied())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// The error of `forebay volume info` about `address` with these variables and no others.
+fn refusal(address: &str, variables: &[(&str, &str)]) -> String {
+    let mut child = command(address, variables)
         .spawn()
         .expect("the program starts");
     let started = Stopwatch::start();
@@ -35,6 +43,21 @@ fn refusal(address: &str, variables: &[(&str, &str)]) -> String {
         "{address} with {variables:?}"
     );
     String::from_utf8(output.stderr).expect("its words are UTF-8")
+}
+
+/// The first line that the same command says, which goes on.
+fn first_word(address: &str, variables: &[(&str, &str)]) -> String {
+    let mut child = command(address, variables)
+        .spawn()
+        .expect("the program starts");
+    let mut line = String::new();
+    let stderr = child.stderr.take().expect("it is piped");
+    BufReader::new(stderr)
+        .read_line(&mut line)
+        .expect("it is UTF-8");
+    child.kill().expect("it is ours");
+    child.wait().expect("it is ours");
+    line
 }
 
 #[test]
@@ -107,6 +130,19 @@ fn whoever_has_no_keys_is_told_which_variables_to_set() {
     ];
     let text = refusal("az://b/v", &azure);
     assert!(text.contains("set AZURE_STORAGE_KEY"), "{text}");
+}
+
+#[test]
+fn a_bucket_that_is_open_to_all_needs_no_keys() {
+    let closed = closed_address();
+    let variables = [
+        ("AWS_METADATA_ENDPOINT", closed.as_str()),
+        ("AWS_ENDPOINT", "https://127.0.0.1:1"),
+        ("AWS_SKIP_SIGNATURE", "true"),
+    ];
+    let text = first_word("s3://b/v", &variables);
+    assert!(!text.contains("AWS_ACCESS_KEY_ID"), "{text}");
+    assert!(text.contains("asked again for up to 30"), "{text}");
 }
 
 /// An address at which nothing listens.
