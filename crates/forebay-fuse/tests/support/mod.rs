@@ -173,7 +173,8 @@ impl TestMount {
         let mount = self.mount.take().expect("it is ended once");
         mount.unmount().expect("it is unmounted");
         block_on(async {
-            let ended = self.rt.timeout(Span::from_secs(30), mount.ended()).await;
+            // A `sync` of the whole machine may hold the mount for as long as its disks need.
+            let ended = self.rt.timeout(Span::from_secs(180), mount.ended()).await;
             ended.expect("a file is still open");
             self.cache.sync().await.expect("everything can be written");
             // Not later: `close` begins to write back, and a check means something only at rest.
