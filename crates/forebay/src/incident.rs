@@ -39,7 +39,7 @@ pub enum Happening {
         to_bytes: u64,
     },
     /// A task of the cache ended unexpectedly, by a panic perhaps; a task that keeps something was
-    /// begun anew.
+    /// started again.
     TaskEnded {
         /// Its name.
         name: &'static str,

@@ -1,5 +1,5 @@
 //! Tasks of the engine are watched. One that ends although it should go on, by a panic of ours or
-//! of the program's code that it called, is an incident: it is said, counted, and begun anew, so
+//! of the program's code that it called, is an incident: it is said, counted, and started again, so
 //! that the cache does not silently go on without its flusher.
 //!
 //! What such a task held goes back by guards when it is dropped, as when a runtime ends.
@@ -10,7 +10,7 @@ use forebay_base::Span;
 use std::future::Future;
 use std::sync::Arc;
 
-/// The pause before a task that ended is begun anew, and the longest one: it doubles with each end.
+/// The pause before a task that ended is started again, and the longest one: it doubles each time.
 const PAUSE: (Span, Span) = (Span::from_secs(1), Span::from_secs(60));
 
 impl Engine {
@@ -30,7 +30,7 @@ impl Engine {
                 if engine.is_closing() {
                     return;
                 }
-                engine.task_ended(name, "it is begun anew");
+                engine.task_ended(name, "it is started again");
                 engine.rest(pause).await;
                 pause = pause.saturating_mul(2).min(PAUSE.1);
             }
