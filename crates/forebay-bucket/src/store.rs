@@ -361,6 +361,9 @@ impl Core {
     fn is_succeeded(&self) -> bool {
         let (successor, number) = {
             let desk = lock(&self.desk);
+            if desk.is_fenced() {
+                return true;
+            }
             (desk.successor(), desk.last_number() + 1)
         };
         let found = successor.map(|call| self.asker.get(&call));

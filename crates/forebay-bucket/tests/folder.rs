@@ -543,6 +543,8 @@ fn a_writer_that_misses_an_object_finds_out_that_it_was_taken_over() {
     assert_eq!(commit(&driver_of_first), Err(Failure::Fenced));
     assert!(first.is_fenced() && !first.close());
     assert_eq!(commit(&driver_of_first), Err(Failure::Fenced));
+    let read = driver_of_first.try_read(OBJECT, CHUNK, PAGE);
+    assert_eq!(read, Err(Failure::Fenced), "it may be another's by now");
     assert!(driver_of_second.read(OBJECT, 0, CHUNK) == others);
 }
 
