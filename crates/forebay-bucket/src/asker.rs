@@ -6,8 +6,8 @@ use crate::statistics::{BucketStatistics, Traffic};
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
-use forebay_rt::say;
 use forebay_rt::thread::{Stopwatch, pause_current};
+use forebay_rt::{panic_text, say};
 use forebay_store::Failure;
 use forebay_volume::{Append, Appended, Call, Progress, Reply};
 use std::collections::BTreeSet;
@@ -18,15 +18,15 @@ const FIRST_WAIT: Span = Span::from_millis(50);
 const LONGEST_WAIT: Span = Span::from_secs(5);
 /// A bucket that does not answer while a volume is opened: longest wait.
 const OPENING_TIMEOUT: Span = Span::from_secs(30);
-/// An object that is missing or damaged is waited for so long at most: nobody may be able to mend
-/// it, and whoever reads it has to hear of that.
+/// Longest wait for an object that is missing or damaged. It may never come back, and its reader
+/// needs an answer.
 const BAD_TIMEOUT: Span = Span::from_secs(60);
 /// Bad objects that are remembered.
 const BAD_LIMIT: usize = 1_000;
 /// Somebody may want the thread to end.
 const LOOK: Span = Span::from_millis(100);
-/// Trouble that is over sooner is not reported. Whoever opens a volume waits for it, and hears
-/// sooner why.
+/// Trouble that ends sooner is not reported. While a volume is being opened it is reported earlier,
+/// because the caller has nothing else to look at.
 const SAID_AFTER: Span = Span::from_secs(2);
 const SAID_AFTER_OPENING: Span = Span::from_millis(500);
 
@@ -123,7 +123,7 @@ impl Asker {
                 let is_over = self.is_final(call, &trouble)
                     || took >= self.longest()
                     || self.is_stopped.load(Ordering::Acquire);
-                // Whoever opens the volume hears of the end by the error.
+                // An opening that fails returns the trouble as its error.
                 let is_told = self.is_open() || !is_over;
                 if is_told && (is_over || took >= self.said_after()) {
                     self.say(&trouble);
@@ -137,9 +137,9 @@ impl Asker {
         }
     }
 
-    /// Whether it is of no use to wait. A volume that is open outlives keys that are renewed too
-    /// late, a clock that is wrong, a bucket that is away: its clients wait, while a person sees
-    /// to it. Whoever opens a volume is that person.
+    /// Whether waiting cannot help. Once a volume is open, its clients wait while somebody renews
+    /// the keys, corrects the clock or brings the bucket back. While it is being opened, the caller
+    /// is the one who has to act.
     fn is_final(&self, call: &Call, trouble: &Trouble) -> bool {
         let is_mended = matches!(trouble.failure, Failure::Gone | Failure::Device(13));
         let waits = self.is_open() && is_mended && !matches!(call, Call::Remove { .. });
@@ -184,9 +184,7 @@ impl Asker {
     /// Asks once. A panic of the bucket ends this request and none of our threads.
     fn ask_bucket(&self, call: &Call) -> Result<Reply, Trouble> {
         catch_unwind(AssertUnwindSafe(|| self.bucket.ask(call))).unwrap_or_else(|panic| {
-            let text = (panic.downcast_ref::<&str>().copied())
-                .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-                .unwrap_or("without a word");
+            let text = panic_text(&*panic).unwrap_or("without a word");
             let text = format!("the bucket's client panicked ({text}); report it as a fault");
             Err(Trouble::lasting(text, Failure::Panicked))
         })

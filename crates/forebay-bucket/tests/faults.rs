@@ -127,8 +127,8 @@ fn a_server_that_answers_503_for_a_while_is_waited_for() {
     }
 }
 
-/// What a person mends while the clients wait: keys, a clock, a bucket that is away, a line that
-/// cuts answers short.
+/// Clients wait while somebody renews the keys, brings the bucket back, or repairs a line that cuts
+/// answers short.
 #[test]
 fn what_passes_is_waited_for_once_the_volume_is_open() {
     for far in Far::all() {

@@ -48,7 +48,7 @@ pub use fresh::fresh_number;
 pub use rt::Rt;
 pub use say::say;
 pub use sleep::{Elapsed, Sleep};
-pub use task::Task;
+pub use task::{Task, panic_text};
 pub use virt::{Virtual, VirtualSettings};
 pub use work::{Charge, Work, WorkCosts};
 pub use yield_now::YieldNow;

@@ -33,6 +33,17 @@ impl fmt::Debug for Outcome {
     }
 }
 
+/// The text of a panic, if it has one.
+///
+/// ```
+/// let panic = std::panic::catch_unwind(|| panic!("{} pages", 7)).unwrap_err();
+/// assert_eq!(forebay_rt::panic_text(&*panic), Some("7 pages"));
+/// ```
+pub fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+}
+
 /// A spawned task. Dropping this lets the task run on alone.
 #[derive(Debug)]
 pub struct Task {

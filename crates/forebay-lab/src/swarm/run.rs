@@ -150,8 +150,7 @@ pub fn run_twin(seed: u64, reduction: &Reduction) -> Outcome {
 }
 
 fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    let text = forebay_rt::panic_text(panic);
     text.unwrap_or("a panic without a text").replace('\n', "; ")
 }
 
