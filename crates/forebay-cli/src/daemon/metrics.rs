@@ -25,16 +25,13 @@ pub(crate) struct Beside {
 /// The statistics and histograms of a cache, and what its server knows, in the exposition format of
 /// OpenMetrics 1.0. Counters carry the names of /proc/vmstat.
 pub(crate) fn of(cache: &Cache, beside: &Beside) -> String {
-    let mut text = render(
-        &cache.statistics_with_ages(),
-        &cache.histograms(),
-        beside.connections,
-    );
+    let statistics = cache.statistics_with_ages();
+    let mut text = render(&statistics, &cache.histograms(), beside.connections);
     if let Some(errors) = beside.errors {
         text.counters("client_errors", &[("", errors)]);
     }
     open_waits(&mut text, &cache.open_waits());
-    names(&mut text, cache);
+    names(&mut text, cache, statistics.backings.len());
     volumes(&mut text, &beside.figures);
     text.0.push_str("# EOF\n");
     text.0
@@ -120,32 +117,6 @@ fn refusals(text: &mut Text, statistics: &Statistics) {
         })
         .collect();
     text.counters("bdi_requests_refused", &refused);
-    let each = |value: fn(&BackingStatistics) -> u64| {
-        of_stores(statistics, |backing| Some(value(backing)))
-    };
-    for (name, help, values) in [
-        (
-            "bdi_failed_bytes",
-            "Bytes that a store refused and that are kept and tried again",
-            each(|backing| backing.failed_pages * PAGE_BYTES as u64),
-        ),
-        (
-            "bdi_in_trouble",
-            "How many kinds of requests a store refuses now",
-            each(|backing| {
-                let troubles = backing.troubles.iter().flatten();
-                troubles.filter(|trouble| !trouble.is_over).count() as u64
-            }),
-        ),
-    ] {
-        text.gauge(name, help, &values);
-    }
-    text.gauge_seconds(
-        "bdi_silent_seconds",
-        "For how long a store has had requests and has answered none",
-        &each(|backing| backing.silent_us),
-    );
-    text.counters("bdi_silences", &each(|backing| backing.silences));
 }
 
 /// The waits that go on, by store and cause.
@@ -177,13 +148,12 @@ fn open_waits(text: &mut Text, waits: &[OpenWait]) {
 }
 
 /// What people call each store.
-fn names(text: &mut Text, cache: &Cache) {
-    let stores = 0..cache.statistics().backings.len();
+fn names(text: &mut Text, cache: &Cache, stores: usize) {
     let label = |bdi| {
         let name = escaped(&cache.store_name(bdi));
         (format!("{{bdi=\"{bdi}\",name=\"{name}\"}}"), 1)
     };
-    let values: Vec<_> = stores.map(label).collect();
+    let values: Vec<_> = (0..stores).map(label).collect();
     text.gauge("bdi_info", "The name of a store", &values);
 }
 
@@ -307,9 +277,28 @@ fn stores(text: &mut Text, statistics: &Statistics) {
             "Write requests that a store has now",
             each(|backing| u64::from(backing.writes_in_flight)),
         ),
+        (
+            "bdi_failed_bytes",
+            "Bytes that a store refused and that are kept and tried again",
+            each(|backing| backing.failed_pages * PAGE_BYTES as u64),
+        ),
+        (
+            "bdi_in_trouble",
+            "How many kinds of requests a store refuses now",
+            each(|backing| {
+                let troubles = backing.troubles.iter().flatten();
+                troubles.filter(|trouble| !trouble.is_over).count() as u64
+            }),
+        ),
     ] {
         text.gauge(name, help, &values);
     }
+    text.gauge_seconds(
+        "bdi_silent_seconds",
+        "For how long a store has had requests and has answered none",
+        &each(|backing| backing.silent_us),
+    );
+    text.counters("bdi_silences", &each(|backing| backing.silences));
     promises(text, statistics);
     for (name, values) in [
         ("bdi_throttled", each(|backing| backing.throttled_us)),
