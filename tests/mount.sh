@@ -449,12 +449,7 @@ check_a_mount_that_is_given_up_is_gone() (
     mount -t fusectl none "$connections"
     made_connections=1
   fi
-  mkdir -p "$disk"
-  truncate -s 64M image
-  mkfs.ext4 -q image
-  mount -o loop image "$disk"
-  mkdir "$disk/src"
-  src=$disk/src
+  source_on_ext4
   serve --memory 16M
   connection=$(stat -c %d "$mnt")
   rm -f words
@@ -518,6 +513,16 @@ check_a_line_of_fstab_mounts() (
   if "$helper" "$src" "$mnt" -o memory=16M,unheard_of 2>refused.log; then exit 1; fi
   grep -q 'unheard_of' refused.log
 )
+
+# Puts the source on a disk of 64 MB with ext4, in `image`; the check unmounts $disk.
+source_on_ext4() {
+  mkdir -p "$disk"
+  truncate -s 64M image
+  mkfs.ext4 -q image
+  mount -o loop image "$disk"
+  mkdir "$disk/src"
+  src=$disk/src
+}
 
 # Puts the source on a disk of 80 MB until the check ends.
 source_on_small_disk() {

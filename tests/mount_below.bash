@@ -173,12 +173,7 @@ check_a_start_that_is_given_up_leaves_nothing() (
     if mountpoint -q "$disk"; then umount -l "$disk"; fi
   }
   trap undo EXIT
-  mkdir -p "$disk"
-  truncate -s 64M image
-  mkfs.ext4 -q image
-  mount -o loop image "$disk"
-  mkdir "$disk/src"
-  src=$disk/src
+  source_on_ext4
   serve --memory 16M
   echo bytes >"$mnt/file"
   fsfreeze -f "$disk"
