@@ -229,8 +229,8 @@ const WRONG: &[(&str, &str)] = &[
         "FILE:2: unknown key background_rato; did you mean background_ratio?",
     ),
     (
-        "background_ratio = -5",
-        "FILE:1: background_ratio cannot be -5: a percentage from 0 to 100",
+        "background_ratio = 201",
+        "FILE:1: background_ratio cannot be 201: a percentage from 0 to 100",
     ),
     (
         "background_ratio = -1",

@@ -9,7 +9,7 @@ use forebay::{Cache, Statistics};
 use forebay_base::{Instant, Span};
 use forebay_rt::Rt;
 
-/// Of a store that has taken nothing for this long, nobody knows when it will be done.
+/// A store that has accepted nothing for this long has no estimate.
 const STALLED: Span = Span::from_secs(5);
 
 /// What one store did up to the last line.

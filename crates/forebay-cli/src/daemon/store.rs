@@ -13,8 +13,8 @@ use forebay_host::StepError;
 use forebay_rt::Rt;
 use forebay_store::{FileStore, FileStoreSettings, Store};
 
-/// A cache with `settings` and the knobs in `tuning`, whose events go to `sink`. The server has
-/// `beside_bytes` beside it.
+/// A cache with `settings` and the knobs in `tuning`, whose events go to `sink`. The server
+/// uses another `beside_bytes` of memory.
 pub(crate) fn cache_of(
     settings: &Settings,
     beside_bytes: u64,

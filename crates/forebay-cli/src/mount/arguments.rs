@@ -104,7 +104,7 @@ impl TypedMount {
             return Err(refusal::<C>(&["mount"], ErrorKind::ValueValidation, text));
         }
         if (self.suid || self.dev) && !rustix::process::geteuid().is_root() {
-            let text = "--suid and --dev are root's: the system gives them to nobody else";
+            let text = "--suid and --dev need root";
             return Err(refusal::<C>(&["mount"], ErrorKind::ValueValidation, text));
         }
         Ok(MountArguments {
