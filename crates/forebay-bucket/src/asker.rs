@@ -81,6 +81,11 @@ impl Asker {
         &self.name
     }
 
+    /// See [`Bucket::uploads_at_once`].
+    pub(crate) fn uploads_at_once(&self, object_bytes: u64) -> usize {
+        self.bucket.uploads_at_once(object_bytes)
+    }
+
     /// Puts what was asked into `statistics`.
     pub(crate) fn count_into(&self, statistics: &mut BucketStatistics) {
         self.traffic.put_into(statistics);

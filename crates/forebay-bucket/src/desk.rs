@@ -332,6 +332,11 @@ impl Desk {
         }
     }
 
+    /// Most uploads at once from now on: no more than memory allows.
+    pub(crate) fn limit_uploads(&mut self, most: usize) {
+        self.uploads.limit(most.min(self.limits.uploads));
+    }
+
     /// A job that can be done now.
     pub(crate) fn next_job(&mut self, ended: &mut Ended) -> Option<Job> {
         if let Some(read) = self.reads.pop_front() {

@@ -19,6 +19,7 @@ mod desk;
 mod folder;
 mod jobs;
 mod opener;
+mod patience;
 mod remote;
 mod services;
 mod statistics;

@@ -8,13 +8,14 @@ use crate::answers::{
     invalid, is_bucket_missing, is_conflict, is_past_the_end, is_refusal, trouble_of,
 };
 use crate::bucket::{Bucket, Trouble};
+use crate::patience::{Patience, unless_silent};
 use crate::services::{self, Keys, Service};
 use bytes::Bytes;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::block_on;
 use forebay_rt::thread::{Joiner, spawn};
 use forebay_volume::{Call, Reply};
-use futures_util::TryStreamExt;
+use futures_util::{Stream, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
     Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
@@ -50,6 +51,7 @@ pub struct RemoteBucket {
     make: Box<dyn Fn() -> io::Result<Service> + Send + Sync>,
     /// As it was given: `object_store` escapes what it makes a path of, each time.
     prefix: String,
+    patience: Arc<Patience>,
     handle: Handle,
     /// Ends the thread when it is dropped.
     ending: Mutex<Option<oneshot::Sender<()>>>,
@@ -158,6 +160,7 @@ impl RemoteBucket {
             keys: service.keys,
             make: Box::new(make),
             prefix: prefix.to_owned(),
+            patience: Arc::default(),
             handle,
             ending: Mutex::new(Some(ending)),
             joiner: Some(joiner),
@@ -208,7 +211,23 @@ impl Drop for RemoteBucket {
     }
 }
 
+/// Takes all of `pieces`, unless the server is silent before one of them.
+async fn for_each_piece<T>(
+    pieces: impl Stream<Item = object_store::Result<T>>,
+    mut take: impl FnMut(T),
+) -> object_store::Result<()> {
+    let mut pieces = std::pin::pin!(pieces);
+    while let Some(piece) = unless_silent(pieces.try_next()).await? {
+        take(piece);
+    }
+    Ok(())
+}
+
 impl Bucket for RemoteBucket {
+    fn uploads_at_once(&self, object_bytes: u64) -> usize {
+        self.patience.uploads_at_once(object_bytes)
+    }
+
     fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
         let store = lock(&self.store).clone();
         let answered = match call {
@@ -217,8 +236,12 @@ impl Bucket for RemoteBucket {
                 // A copy of a chunk would be fresh memory, which costs more than the copy.
                 let bytes = Bytes::from_owner(Shared(bytes.clone()));
                 let options = PutOptions::from(PutMode::Create);
-                self.wait(async move { store.put_opts(&path, bytes.into(), options).await })
-                    .map(|_| Reply::Done)
+                let (patience, length_bytes) = (self.patience.clone(), bytes.len() as u64);
+                self.wait(async move {
+                    let put = store.put_opts(&path, bytes.into(), options);
+                    patience.with_upload(length_bytes, put).await
+                })
+                .map(|_| Reply::Done)
             }
             Call::Get { key, range } => {
                 let path = self.path_of(key);
@@ -226,13 +249,18 @@ impl Bucket for RemoteBucket {
                     range: range.clone().map(GetRange::Bounded),
                     ..GetOptions::default()
                 };
-                let got = async move { store.get_opts(&path, options).await?.bytes().await };
-                self.wait(got).map(|bytes| Reply::Bytes(bytes.into()))
+                let got = async move {
+                    let found = unless_silent(store.get_opts(&path, options)).await?;
+                    let mut bytes = Vec::new();
+                    for_each_piece(found.into_stream(), |piece| bytes.extend(piece)).await?;
+                    Ok(bytes)
+                };
+                self.wait(got).map(Reply::Bytes)
             }
             Call::List { prefix } => self.list(prefix),
             Call::Remove { key } => {
                 let path = self.path_of(key);
-                self.wait(async move { store.delete(&path).await })
+                self.wait(async move { unless_silent(store.delete(&path)).await })
                     .map(|()| Reply::Done)
             }
         };
@@ -272,11 +300,10 @@ impl RemoteBucket {
                         .into(),
                 }),
             };
-            let listed = store.list(Some(&path));
-            listed
-                .and_then(|meta| std::future::ready(key_of(meta)))
-                .try_collect()
-                .await
+            let mut keys = Vec::new();
+            let listed = store.list(Some(&path)).map(|meta| meta.and_then(key_of));
+            for_each_piece(listed, |key| keys.push(key)).await?;
+            Ok(keys)
         };
         self.wait(listed).map(Reply::Keys)
     }

@@ -134,6 +134,7 @@ struct Core {
     desk: Mutex<Desk>,
     arrivals: WaitQueue,
     asker: Asker,
+    chunk_bytes: u64,
     /// Several threads may find out that another writer has the volume.
     is_fence_said: AtomicBool,
 }
@@ -183,6 +184,7 @@ impl BucketStore {
             desk: Mutex::new(Desk::new(writer, limits, is_read_only)),
             arrivals: WaitQueue::new(),
             asker,
+            chunk_bytes: u64::from(manifest.chunk_bytes),
             is_fence_said: AtomicBool::new(false),
         });
         let mut crew = Crew::default();
@@ -290,8 +292,10 @@ impl Core {
         loop {
             let arrival = self.arrivals.listen();
             let mut ended = Ended::default();
+            let at_once = self.asker.uploads_at_once(self.chunk_bytes);
             let (job, is_stopped) = {
                 let mut desk = lock(&self.desk);
+                desk.limit_uploads(at_once);
                 (desk.next_job(&mut ended), desk.is_stopped())
             };
             ended.finish();

@@ -68,6 +68,11 @@ impl Uploads {
         }
     }
 
+    /// At most `most` at a time from now on. Those that are under way go on.
+    pub fn limit(&mut self, most: usize) {
+        self.most = most;
+    }
+
     /// Whether no object is being made.
     pub fn is_idle(&self) -> bool {
         self.under_way.is_empty()
