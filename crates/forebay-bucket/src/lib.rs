@@ -22,6 +22,7 @@ mod opener;
 mod patience;
 mod remote;
 mod services;
+mod silence;
 mod statistics;
 mod store;
 mod upkeep;

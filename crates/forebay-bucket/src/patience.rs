@@ -103,22 +103,22 @@ fn no_answer(span: Duration) -> Error {
     }
 }
 
+/// Runs `future` on a clock that leaps to the next thing that happens.
+#[cfg(test)]
+pub(crate) fn on_a_clock_of_its_own(future: impl Future) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    runtime.expect("a runtime is made").block_on(future);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::future::pending;
     use std::sync::Arc;
-    use tokio::runtime::Builder;
     use tokio::time::sleep;
-
-    /// Runs `future` on a clock that leaps to the next thing that happens.
-    fn on_a_clock_of_its_own(future: impl Future) {
-        let runtime = Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build();
-        runtime.expect("a runtime is made").block_on(future);
-    }
 
     async fn upload_of(patience: &Patience, bytes: u64, span: Duration) -> Result<()> {
         let upload = async {
