@@ -482,7 +482,8 @@ fn tcp_tells_metrics_and_sets_nothing() {
     assert_eq!(server.json("/state")["settings"]["dirty_ratio"], 20);
 }
 
-fn refused(control: &Path) -> String {
+/// What a start says that ends with `status`.
+fn refused(control: &Path, status: i32) -> String {
     let folder = tempfile::tempdir().expect("the test set it up");
     let image = folder.path().join("disk.img");
     let mut call = server::command(&image, &folder.path().join("s"), &["--create", "1M"]);
@@ -492,20 +493,21 @@ fn refused(control: &Path) -> String {
         .stdin(Stdio::null())
         .output()
         .expect("the test set it up");
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let code = output.status.code();
+    assert_eq!(code, Some(status), "{}", text(&output.stderr));
     text(&output.stderr)
 }
 
 #[test]
 fn a_path_that_is_taken_or_too_long_ends_the_start_and_a_dead_socket_is_replaced() {
     let server = Controlled::start(&[]);
-    let answer = refused(&server.socket);
+    let answer = refused(&server.socket, 1);
     assert!(answer.contains("another server answers"), "{answer}");
     let long = server.folder.path().join("a".repeat(150));
-    let answer = refused(&long);
+    let answer = refused(&long, 2);
     assert!(answer.contains("cannot listen on"), "{answer}");
     let file = server.folder.path().join("heavy.img");
-    assert!(refused(&file).contains("not a socket"));
+    assert!(refused(&file, 1).contains("not a socket"));
     let dead = server.folder.path().join("dead");
     drop(UnixListener::bind(&dead).unwrap());
     let control = dead.to_str().unwrap();
