@@ -637,9 +637,11 @@ fn metrics_have_the_sums_of_the_ledger() {
 /// The lines of metrics that say how long all waits of `state` took, a line for each cause.
 fn lines_of_waits(state: &Value) -> Vec<String> {
     let mut sums = BTreeMap::<&str, u64>::new();
-    for wait in state["waits"].as_array().unwrap() {
-        let sum = sums.entry(wait["cause"].as_str().unwrap()).or_default();
-        *sum += wait["waited_us"].as_u64().unwrap();
+    for wait in state["waits"].as_array().expect("a state has it") {
+        let sum = sums
+            .entry(wait["cause"].as_str().expect("a state has it"))
+            .or_default();
+        *sum += wait["waited_us"].as_u64().expect("a state has it");
     }
     let line = |(cause, us)| {
         let seconds = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
