@@ -128,11 +128,14 @@ fn beside(arguments: &MountArguments, mount: &Arc<Mount>) -> Box<dyn Fn() -> Bes
         arguments.source.display().to_string(),
     );
     Box::new(move || {
-        let fullness = mount.upgrade().map(|mount| mount.fullness());
+        let mount = mount.upgrade();
+        let fullness = mount.as_ref().map(|mount| mount.fullness());
         let fullness = fullness.unwrap_or_default();
+        let refusals = mount.map_or_else(Vec::new, |mount| mount.refusals());
+        let label = |(errno, count)| (format!("{{errno=\"{errno}\"}}"), count);
         Beside {
             connections: None,
-            errors: None,
+            errors: refusals.into_iter().map(label).collect(),
             figures: vec![(source.clone(), figures_of(fullness))],
             troubles: trouble_of(&source, fullness).into_iter().collect(),
         }

@@ -118,7 +118,7 @@ fn beside(server: &Arc<Server>, losses: &Losses) -> Box<dyn Fn() -> Beside + Sen
     let (server, losses) = (server.clone(), losses.clone());
     Box::new(move || Beside {
         connections: Some(server.connections()),
-        errors: Some(server.errors()),
+        errors: vec![(String::new(), server.errors())],
         figures: losses.figures(),
         troubles: Vec::new(),
     })
