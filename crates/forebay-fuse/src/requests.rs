@@ -428,7 +428,7 @@ impl Filesystem for Requests {
         let Some(inside) = self.folder.change_gate.enter() else {
             return reply.error(self.folder.refusals.answer(Errno::SHUTDOWN));
         };
-        let refusals = self.folder.refusals.clone();
+        let (folder, refusals) = (self.folder.clone(), self.folder.refusals.clone());
         let Ok(open) = self.file(handle) else {
             let done = move |written| {
                 drop(inside);
@@ -439,7 +439,6 @@ impl Filesystem for Requests {
         };
         let drops_privileges = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let is_returned = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let folder = self.folder.clone();
         // What lies past the largest length is not written, as below.
         let fitting = match self.folder.fitting(&open.used, offset_bytes, data.len()) {
             Ok(fitting) => fitting,
