@@ -1,10 +1,11 @@
 //! The command line: the words that were typed ([`Typed`]), and their meaning ([`Command`]).
 
 use crate::ask::{SetArguments, TopArguments, TypedSet, TypedTop, TypedWhy, WhyArguments};
-use crate::config::{self, Tuning};
+use crate::config::{self, Expanded, Tuning};
 use crate::error::CommandError;
-use crate::mount::{MountArguments, TypedMount};
-use crate::serve::{ServeArguments, TypedServe};
+use crate::mount::{self, MountArguments, TypedMount};
+use crate::refusal::without_usage;
+use crate::serve::{self, ServeArguments, TypedServe};
 use crate::volume::{TypedVolume, VolumeArguments};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -144,12 +145,26 @@ pub(crate) fn parse() -> Result<Command, CommandError> {
     if let TypedCommand::Config(typed) = typed.command {
         return typed.done().map(Command::Print);
     }
-    let mut command = typed.checked().unwrap_or_else(|error| error.exit());
+    let refused = |error| {
+        let located = expanded.tuning.in_file(&without_usage(&error));
+        // What was typed is refused with the usage of the command.
+        located.unwrap_or_else(|| error.exit())
+    };
+    let mut command = typed.checked().map_err(refused)?;
     command.tune(expanded.tuning);
     Ok(command)
 }
 
 impl Command {
+    /// Refuses what a start would refuse before it takes anything.
+    fn check(&self) -> Result<(), CommandError> {
+        match self {
+            Command::Serve(arguments) => serve::check(arguments),
+            Command::Mount(arguments) => mount::check(arguments),
+            _ => Ok(()),
+        }
+    }
+
     /// Gives a server the knobs of its file.
     fn tune(&mut self, tuning: Tuning) {
         match self {
@@ -173,18 +188,14 @@ impl TypedConfig {
 /// Checks a file for both servers. What a server needs and the file does not have is given on the
 /// command line.
 fn check(file: &Path) -> Result<String, CommandError> {
-    for words in config::calls_of(&Typed::command(), file)? {
-        let refused = parsed(words).err();
-        let refused = refused.filter(|error| error.kind() != ErrorKind::MissingRequiredArgument);
-        if let Some(error) = refused {
-            let text = error.to_string();
-            let first = text.lines().next().unwrap_or_default();
-            let problem = first.strip_prefix("error: ").unwrap_or(first);
-            return Err(CommandError::BadCall(format!(
-                "{}: {problem}",
-                file.display()
-            )));
-        }
+    for Expanded { words, tuning } in config::calls_of(&Typed::command(), file)? {
+        let mut command = match parsed(words) {
+            Ok(command) => command,
+            Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => continue,
+            Err(error) => return Err(tuning.located(without_usage(&error))),
+        };
+        command.tune(tuning);
+        command.check()?;
     }
     Ok(format!("{}: no mistake found\n", file.display()))
 }

@@ -2,6 +2,7 @@
 
 use forebay_demo::DemoError;
 use forebay_host::{HostError, StepError};
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,9 @@ pub(crate) enum CommandError {
     /// The call asks for something impossible, which only the work itself could find out.
     #[error("{0}")]
     BadCall(String),
+    /// A setting cannot be used here; the text says why. A file of settings has it under `key`.
+    #[error("{text}")]
+    Setting { key: String, text: String },
     /// The computer does not let it go on.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -35,8 +39,16 @@ impl CommandError {
     /// The exit status for this error.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
-            CommandError::BadCall(_) => 2,
+            CommandError::BadCall(_) | CommandError::Setting { .. } => 2,
             _ => 1,
+        }
+    }
+
+    /// Refuses the setting that files have under `key`.
+    pub(crate) fn setting(key: impl Into<String>, text: &dyn Display) -> CommandError {
+        CommandError::Setting {
+            key: key.into(),
+            text: text.to_string(),
         }
     }
 

@@ -9,6 +9,8 @@ mod mounted;
 mod server;
 
 use client::Client;
+use forebay_base::Span;
+use forebay_rt::thread::{Stopwatch, pause_current};
 use mounted::{Mounted, is_left_out};
 use rustix::fs::{AtFlags, Mode};
 use rustix::process::{Uid, geteuid};
@@ -23,6 +25,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::sync_channel;
+
+/// How long a test waits for what has to happen.
+const PATIENCE: Span = Span::from_secs(120);
 
 /// A server of two images with a control socket.
 struct Controlled {
@@ -139,11 +144,20 @@ fn reply(stream: &mut impl Read) -> (u16, String) {
     )
 }
 
-/// The caller of `state` with this name.
-fn caller<'s>(state: &'s Value, name: &str) -> &'s Value {
-    find_caller(state, name).expect("it waited or wrote")
+/// The first state of the server that is as it has to be at last.
+fn state_when(socket: &Path, is_as_expected: impl Fn(&Value) -> bool) -> Value {
+    let began = Stopwatch::start();
+    loop {
+        let state = json_at(socket, "/state");
+        if is_as_expected(&state) {
+            return state;
+        }
+        assert!(began.elapsed() < PATIENCE, "{state}");
+        pause_current(Span::from_millis(5));
+    }
 }
 
+/// The caller of `state` with this name, once it has waited or what it wrote is noted.
 fn find_caller<'s>(state: &'s Value, name: &str) -> Option<&'s Value> {
     let callers = state["callers"].as_array().expect("a list");
     callers.iter().find(|it| it["caller"]["name"] == name)
@@ -164,13 +178,14 @@ fn each_request_is_answered_and_the_socket_is_for_its_user_alone() {
     server.write("heavy.img", 40);
     let (status, metrics) = server.get("/metrics");
     assert!(status == 200 && metrics.ends_with("# EOF\n"), "{metrics}");
-    let state = server.json("/state");
+    // All that the client dirtied is noted once the server has noticed that it has gone.
+    let state = state_when(&server.socket, |state| {
+        let nr_dirtied = state["counters"]["nr_dirtied"].as_u64().unwrap();
+        let heavy = find_caller(state, "heavy.img");
+        heavy.is_some_and(|it| it["dirtied_bytes"].as_u64() == Some(nr_dirtied * 4096))
+    });
     assert_eq!(state["settings"]["dirty_ratio"], 20);
     assert_eq!(state["stores"].as_array().unwrap().len(), 1);
-    let nr_dirtied = state["counters"]["nr_dirtied"].as_u64().unwrap();
-    // The client has gone, so all that it dirtied is noted.
-    let heavy = caller(&state, "heavy.img");
-    assert_eq!(heavy["dirtied_bytes"].as_u64(), Some(nr_dirtied * 4096));
     let waits = state["waits"].as_array().unwrap();
     assert!(
         waits
@@ -467,7 +482,8 @@ fn tcp_tells_metrics_and_sets_nothing() {
     assert_eq!(server.json("/state")["settings"]["dirty_ratio"], 20);
 }
 
-fn refused(control: &Path) -> String {
+/// What a start says that ends with `status`.
+fn refused(control: &Path, status: i32) -> String {
     let folder = tempfile::tempdir().expect("the test set it up");
     let image = folder.path().join("disk.img");
     let mut call = server::command(&image, &folder.path().join("s"), &["--create", "1M"]);
@@ -477,20 +493,21 @@ fn refused(control: &Path) -> String {
         .stdin(Stdio::null())
         .output()
         .expect("the test set it up");
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let code = output.status.code();
+    assert_eq!(code, Some(status), "{}", text(&output.stderr));
     text(&output.stderr)
 }
 
 #[test]
 fn a_path_that_is_taken_or_too_long_ends_the_start_and_a_dead_socket_is_replaced() {
     let server = Controlled::start(&[]);
-    let answer = refused(&server.socket);
+    let answer = refused(&server.socket, 1);
     assert!(answer.contains("another server answers"), "{answer}");
     let long = server.folder.path().join("a".repeat(150));
-    let answer = refused(&long);
+    let answer = refused(&long, 2);
     assert!(answer.contains("cannot listen on"), "{answer}");
     let file = server.folder.path().join("heavy.img");
-    assert!(refused(&file).contains("not a socket"));
+    assert!(refused(&file, 1).contains("not a socket"));
     let dead = server.folder.path().join("dead");
     drop(UnixListener::bind(&dead).unwrap());
     let control = dead.to_str().unwrap();
@@ -609,19 +626,28 @@ fn the_dashboard_names_only_metrics_that_there_are() {
 fn metrics_have_the_sums_of_the_ledger() {
     let server = Controlled::start(&[]);
     server.write("heavy.img", 40);
-    let (_, metrics) = server.get("/metrics");
-    let state = server.json("/state");
+    // They were taken one after the other, and a wait may have ended in between.
+    state_when(&server.socket, |state| {
+        let (_, metrics) = server.get("/metrics");
+        let lines = lines_of_waits(state);
+        !lines.is_empty() && lines.iter().all(|line| metrics.contains(line))
+    });
+}
+
+/// The lines of metrics that say how long all waits of `state` took, a line for each cause.
+fn lines_of_waits(state: &Value) -> Vec<String> {
     let mut sums = BTreeMap::<&str, u64>::new();
-    for wait in state["waits"].as_array().unwrap() {
-        let sum = sums.entry(wait["cause"].as_str().unwrap()).or_default();
-        *sum += wait["waited_us"].as_u64().unwrap();
+    for wait in state["waits"].as_array().expect("a state has it") {
+        let sum = sums
+            .entry(wait["cause"].as_str().expect("a state has it"))
+            .or_default();
+        *sum += wait["waited_us"].as_u64().expect("a state has it");
     }
-    assert!(!sums.is_empty(), "{state}");
-    for (cause, us) in sums {
+    let line = |(cause, us)| {
         let seconds = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
-        let line = format!("forebay_wait_seconds_sum{{cause=\"{cause}\"}} {seconds}\n");
-        assert!(metrics.contains(&line), "{line} is missing in\n{metrics}");
-    }
+        format!("forebay_wait_seconds_sum{{cause=\"{cause}\"}} {seconds}\n")
+    };
+    sums.into_iter().map(line).collect()
 }
 
 #[test]
@@ -654,12 +680,12 @@ fn a_mount_takes_its_settings_from_a_file() {
     // The flag wins over the file.
     std::fs::write(mounted.path("log"), [7; 8192]).unwrap();
     // The kernel reports that the file was closed some time after it was.
-    let mut states = (0..5_000).map(|_| json_at(&control, "/state"));
-    let state = states.find(|state| find_caller(state, "log").is_some());
-    let state = state.expect("the file is closed at last");
-    let log = caller(&state, "log");
+    let state = state_when(&control, |state| {
+        let log = find_caller(state, "log");
+        log.is_some_and(|it| it["dirtied_bytes"].as_u64() >= Some(8192))
+    });
+    let log = find_caller(&state, "log").expect("it was there");
     assert_eq!(log["caller"]["kind"], "process");
-    assert!(log["dirtied_bytes"].as_u64().unwrap() >= 8192, "{log}");
     mounted.end();
     assert_eq!(std::fs::read(mounted.behind("log")).unwrap(), [7; 8192]);
     std::fs::write(&file, "\n[mount]\nsource = '/a'\nforegruond = true\n").unwrap();

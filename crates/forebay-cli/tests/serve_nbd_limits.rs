@@ -114,7 +114,10 @@ fn a_mount_tells_of_a_source_that_refuses_in_the_same_way() {
     mounted.read_until("source) has refused ");
     let why = ask(&control, "why");
     assert!(why.contains("has refused "), "{why}");
-    assert!(metrics(&control).contains("forebay_bdi_in_trouble{bdi=\"0\"} 1"));
+    let counted = metrics(&control);
+    assert!(counted.contains("forebay_bdi_in_trouble{bdi=\"0\"} 1"));
+    let refused = "forebay_client_errors_total{errno=\"EFBIG\"} ";
+    assert!(counted.contains(refused), "{counted}");
     raise_limit(mounted.process());
     // It is told by its next sync, or was by the one before.
     let _ = file.write_all_at(&[7; 4096], 2 * MIB);

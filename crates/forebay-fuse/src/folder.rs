@@ -9,6 +9,7 @@ use crate::handles::HandleTable;
 use crate::held::Shelf;
 use crate::inode::{Inode, InodeTable};
 use crate::keeper::Keeper;
+use crate::refusals::Refusals;
 use crate::room::Rooms;
 use crate::shares::Shares;
 use crate::source::Descriptors;
@@ -75,6 +76,8 @@ pub(crate) struct Folder {
     pub(crate) rooms: Rooms,
     /// Contents that were let go although the source may not have all of them.
     pub(crate) losses: AtomicU64,
+    /// What programs were answered with an error.
+    pub(crate) refusals: Arc<Refusals>,
     /// How files are opened, which depends on what the kernel offers.
     pub(crate) open_flags: OnceLock<FopenFlags>,
     /// Every write is durable when it is answered.

@@ -41,6 +41,7 @@ mod passed;
 mod passing;
 mod permissions;
 mod recognizing;
+mod refusals;
 mod requests;
 mod room;
 mod shares;

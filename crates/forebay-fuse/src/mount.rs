@@ -13,6 +13,7 @@ use crate::keeper::Keeper;
 use crate::mount_point::MountPoint;
 use crate::mounts::name_of;
 use crate::permissions::foreign_list;
+use crate::refusals::Refusals;
 use crate::requests::Requests;
 use crate::room::{Fullness, Rooms};
 use crate::shares::{SESSION_THREADS, Shares};
@@ -394,6 +395,11 @@ impl Mount {
         self.folder.rooms.fullness()
     }
 
+    /// How often programs were answered with an error, by its name.
+    pub fn refusals(&self) -> Vec<(&'static str, u64)> {
+        self.folder.refusals.counts()
+    }
+
     /// Writes what is dirty, many files at a time. It returns when each was tried; what failed
     /// stays in the cache, which reports it.
     pub async fn write_back(&self) {
@@ -495,6 +501,7 @@ pub(crate) fn build(
         request_bytes: settings.shares.request_bytes(),
         rooms: Rooms::new(settings.source.clone()),
         losses: AtomicU64::new(0),
+        refusals: Arc::new(Refusals::new()),
         open_flags: OnceLock::new(),
         syncs_writes: settings.flags.sync,
     }))

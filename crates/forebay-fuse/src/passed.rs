@@ -10,10 +10,6 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::io::Errno;
 
-fn reported(errno: Errno) -> fuser::Errno {
-    fuser::Errno::from_i32(errno.raw_os_error())
-}
-
 /// A file that is open in the source alone.
 #[derive(Debug)]
 pub(crate) struct PassedFile {
@@ -79,11 +75,12 @@ impl Folder {
         size_bytes: u32,
         reply: ReplyData,
     ) {
+        let refusals = self.refusals.clone();
         self.with_passed(handle, move |passed| {
             let mut buffer = vec![0; size_bytes as usize];
             match passed.and_then(|passed| passed.read(&mut buffer, offset_bytes)) {
                 Ok(length_bytes) => reply.data(&buffer[..length_bytes]),
-                Err(errno) => reply.error(reported(errno)),
+                Err(errno) => reply.error(refusals.answer(errno)),
             }
         });
     }
@@ -104,10 +101,11 @@ impl Folder {
 
     /// Answers where the next data or hole of a passed file is.
     pub(crate) fn seek_passed(&self, handle: u64, to: SeekFrom, reply: ReplyLseek) {
+        let refusals = self.refusals.clone();
         self.with_passed(handle, move |passed| {
             match passed.and_then(|passed| passed.seek(to)) {
                 Ok(offset_bytes) => reply.offset(offset_bytes as i64),
-                Err(errno) => reply.error(reported(errno)),
+                Err(errno) => reply.error(refusals.answer(errno)),
             }
         });
     }

@@ -1,6 +1,7 @@
 //! The kernel's requests, one function each; `names` and `data` do the work.
 
 use crate::attributes::{kind, unknown};
+use crate::content::access_errno;
 use crate::data::Sought;
 use crate::directory::Room;
 use crate::folder::Folder;
@@ -8,6 +9,7 @@ use crate::handles::{Handle, OpenFile};
 use crate::names::{Attribute, AttributeAnswer, Caller, Changes, ChildName, Fresh};
 use crate::passed::PassedFile;
 use crate::permissions::NewMode;
+use crate::refusals::Refusals;
 use crate::write_sync::WriteSync;
 use forebay_base::sync::Arc;
 use fuser::{
@@ -42,10 +44,6 @@ pub(crate) struct Requests {
     pub(crate) folder: Arc<Folder>,
 }
 
-fn reported(errno: Errno) -> fuser::Errno {
-    fuser::Errno::from_i32(errno.raw_os_error())
-}
-
 fn caller(request: &Request) -> Caller {
     Caller {
         user: request.uid(),
@@ -62,10 +60,10 @@ fn child(parent: INodeNo, name: &OsStr) -> ChildName<'_> {
 }
 
 /// Answers with a file.
-fn answer_entry(reply: ReplyEntry, result: Result<fuser::FileAttr, Errno>) {
+fn answer_entry(refusals: &Refusals, reply: ReplyEntry, result: Result<fuser::FileAttr, Errno>) {
     match result {
         Ok(attributes) => reply.entry(&VALID, &attributes, GENERATION),
-        Err(errno) => reply.error(reported(errno)),
+        Err(errno) => reply.error(refusals.answer(errno)),
     }
 }
 
@@ -80,18 +78,18 @@ fn listing_flags(may_be_kept: bool) -> FopenFlags {
 }
 
 /// Answers an empty reply.
-fn answer_empty(reply: ReplyEmpty, result: Result<(), Errno>) {
+fn answer_empty(refusals: &Refusals, reply: ReplyEmpty, result: Result<(), Errno>) {
     match result {
         Ok(()) => reply.ok(),
-        Err(errno) => reply.error(reported(errno)),
+        Err(errno) => reply.error(refusals.answer(errno)),
     }
 }
 
 /// Answers with how many bytes were written.
-fn answer_written(reply: ReplyWrite, result: Result<u32, Errno>) {
+fn answer_written(refusals: &Refusals, reply: ReplyWrite, result: Result<u32, Errno>) {
     match result {
         Ok(length_bytes) => reply.written(length_bytes),
-        Err(errno) => reply.error(reported(errno)),
+        Err(errno) => reply.error(refusals.answer(errno)),
     }
 }
 
@@ -123,13 +121,13 @@ impl Requests {
         job: impl FnOnce(&Folder, &OpenFile) -> Result<(), Errno> + Send + 'static,
     ) {
         match self.file(handle) {
-            Err(errno) => reply.error(reported(errno)),
+            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
             Ok(open) => {
                 let folder = self.folder.clone();
                 self.folder.crew.run(move || {
                     let result = job(&folder, &open);
                     drop(open);
-                    answer_empty(reply, result);
+                    answer_empty(&folder.refusals, reply, result);
                 });
             }
         }
@@ -142,8 +140,9 @@ impl Requests {
         handle: FileHandle,
         job: impl FnOnce(&PassedFile) -> Result<(), Errno> + Send + 'static,
     ) {
+        let refusals = self.folder.refusals.clone();
         self.folder.with_passed(handle.0, move |passed| {
-            answer_empty(reply, passed.and_then(job));
+            answer_empty(&refusals, reply, passed.and_then(job));
         });
     }
 }
@@ -182,7 +181,11 @@ impl Filesystem for Requests {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        answer_entry(reply, self.folder.look_up_described(child(parent, name)));
+        answer_entry(
+            &self.folder.refusals,
+            reply,
+            self.folder.look_up_described(child(parent, name)),
+        );
     }
 
     fn forget(&self, _request: &Request, id: INodeNo, count: u64) {
@@ -201,7 +204,7 @@ impl Filesystem for Requests {
         let found = self.folder.held(id.0);
         match found.and_then(|held| self.folder.describe(&held)) {
             Ok(attributes) => reply.attr(&VALID, &attributes),
-            Err(errno) => reply.error(reported(errno)),
+            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
         }
     }
 
@@ -237,14 +240,14 @@ impl Filesystem for Requests {
             .crew
             .run(move || match folder.change(id.0, changes, caller) {
                 Ok(attributes) => reply.attr(&VALID, &attributes),
-                Err(errno) => reply.error(reported(errno)),
+                Err(errno) => reply.error(folder.refusals.answer(errno)),
             });
     }
 
     fn readlink(&self, _request: &Request, id: INodeNo, reply: ReplyData) {
         match self.folder.read_link(id.0) {
             Ok(target) => reply.data(&target),
-            Err(errno) => reply.error(reported(errno)),
+            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
         }
     }
 
@@ -263,7 +266,7 @@ impl Filesystem for Requests {
         let made = self
             .folder
             .make(child(parent, name), fresh, caller(request));
-        answer_entry(reply, made);
+        answer_entry(&self.folder.refusals, reply, made);
     }
 
     fn mkdir(
@@ -280,15 +283,23 @@ impl Filesystem for Requests {
         let made = self
             .folder
             .make(child(parent, name), fresh, caller(request));
-        answer_entry(reply, made);
+        answer_entry(&self.folder.refusals, reply, made);
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer_empty(reply, self.folder.remove(child(parent, name), false));
+        answer_empty(
+            &self.folder.refusals,
+            reply,
+            self.folder.remove(child(parent, name), false),
+        );
     }
 
     fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer_empty(reply, self.folder.remove(child(parent, name), true));
+        answer_empty(
+            &self.folder.refusals,
+            reply,
+            self.folder.remove(child(parent, name), true),
+        );
     }
 
     fn symlink(
@@ -303,7 +314,7 @@ impl Filesystem for Requests {
         let made = self
             .folder
             .make(child(parent, name), fresh, caller(request));
-        answer_entry(reply, made);
+        answer_entry(&self.folder.refusals, reply, made);
     }
 
     fn rename(
@@ -317,7 +328,11 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         let (from, to) = (child(parent, name), child(new_parent, new_name));
-        answer_empty(reply, self.folder.rename(from, to, flags));
+        answer_empty(
+            &self.folder.refusals,
+            reply,
+            self.folder.rename(from, to, flags),
+        );
     }
 
     fn link(
@@ -328,13 +343,17 @@ impl Filesystem for Requests {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        answer_entry(reply, self.folder.link(id.0, child(parent, name)));
+        answer_entry(
+            &self.folder.refusals,
+            reply,
+            self.folder.link(id.0, child(parent, name)),
+        );
     }
 
     fn open(&self, request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         match self.folder.open(id.0, flags.0, request.pid()) {
             Ok(handle) => reply.opened(FileHandle(handle), self.open_flags_for(flags)),
-            Err(errno) => reply.error(reported(errno)),
+            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
         }
     }
 
@@ -357,7 +376,7 @@ impl Filesystem for Requests {
                 let (handle, flags) = (FileHandle(handle), self.open_flags());
                 reply.created(&VALID, &attributes, GENERATION, handle, flags);
             }
-            Err(errno) => reply.error(reported(errno)),
+            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
         }
     }
 
@@ -383,13 +402,13 @@ impl Filesystem for Requests {
             let end = offset_bytes.saturating_add(u64::from(size_bytes));
             self.folder.fills_pages(&open, offset_bytes..end);
         }
-        let buffers = self.folder.buffers.clone();
+        let (buffers, refusals) = (self.folder.buffers.clone(), self.folder.refusals.clone());
         self.folder.begin("read", async move {
             let mut buffer = buffers.take(size_bytes as usize).await;
             let wanted = &mut buffer[..size_bytes as usize];
             match open.file.as_async().read_at(wanted, offset_bytes).await {
                 Ok(length_bytes) => reply.data(&wanted[..length_bytes]),
-                Err(error) => reply.error(fuser::Errno::from_i32(error.errno())),
+                Err(error) => reply.error(refusals.answer(access_errno(&error))),
             }
         });
     }
@@ -407,29 +426,29 @@ impl Filesystem for Requests {
         reply: ReplyWrite,
     ) {
         let Some(inside) = self.folder.change_gate.enter() else {
-            return reply.error(reported(Errno::SHUTDOWN));
+            return reply.error(self.folder.refusals.answer(Errno::SHUTDOWN));
         };
+        let (folder, refusals) = (self.folder.clone(), self.folder.refusals.clone());
         let Ok(open) = self.file(handle) else {
             let done = move |written| {
                 drop(inside);
-                answer_written(reply, written);
+                answer_written(&refusals, reply, written);
             };
             let data = data.to_vec();
             return self.folder.write_passed(handle.0, offset_bytes, data, done);
         };
         let drops_privileges = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let is_returned = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let folder = self.folder.clone();
         // What lies past the largest length is not written, as below.
         let fitting = match self.folder.fitting(&open.used, offset_bytes, data.len()) {
             Ok(fitting) => fitting,
-            Err(errno) => return reply.error(reported(errno)),
+            Err(errno) => return reply.error(self.folder.refusals.answer(errno)),
         };
         let data = &data[..fitting];
         let job = move |data: &[u8]| {
             let granted = match folder.room_for(&open, offset_bytes, data.len(), is_returned) {
                 Ok(granted) => granted,
-                Err(errno) => return reply.error(reported(errno)),
+                Err(errno) => return reply.error(refusals.answer(errno)),
             };
             let data = &data[..granted];
             let range = offset_bytes..offset_bytes.saturating_add(granted as u64);
@@ -438,7 +457,7 @@ impl Filesystem for Requests {
             let done = move |written: Result<(), Errno>| {
                 let written = written.and_then(|()| sync.map_or(Ok(()), WriteSync::run));
                 drop(inside);
-                answer_written(reply, written.map(|()| length_bytes));
+                answer_written(&refusals, reply, written.map(|()| length_bytes));
             };
             if is_returned {
                 let taken = folder.take_returned(&open, data, offset_bytes, drops_privileges);
@@ -474,7 +493,7 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         match self.file(handle) {
-            Ok(open) => answer_empty(reply, self.folder.flush(&open)),
+            Ok(open) => answer_empty(&self.folder.refusals, reply, self.folder.flush(&open)),
             Err(_) => self.run_passed(reply, handle, |_passed| Ok(())),
         }
     }
@@ -516,7 +535,7 @@ impl Filesystem for Requests {
                 let handle = self.folder.handles.insert(handle);
                 reply.opened(FileHandle(handle), listing_flags(may_be_kept));
             }
-            Err(errno) => reply.error(reported(errno)),
+            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
         }
     }
 
@@ -529,7 +548,7 @@ impl Filesystem for Requests {
         mut reply: ReplyDirectory,
     ) {
         let Some(directory) = self.folder.handles.directory(handle.0) else {
-            return reply.error(reported(Errno::BADF));
+            return reply.error(self.folder.refusals.answer(Errno::BADF));
         };
         let walked = directory.walk(offset, |entry| {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
@@ -539,7 +558,7 @@ impl Filesystem for Requests {
         });
         match walked {
             Ok(()) => reply.ok(),
-            Err(errno) => reply.error(reported(errno)),
+            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
         }
     }
 
@@ -552,7 +571,7 @@ impl Filesystem for Requests {
         mut reply: ReplyDirectoryPlus,
     ) {
         let Some(directory) = self.folder.handles.directory(handle.0) else {
-            return reply.error(reported(Errno::BADF));
+            return reply.error(self.folder.refusals.answer(Errno::BADF));
         };
         let walked = directory.walk(offset, |entry| {
             let bytes = entry.file_name().to_bytes();
@@ -582,7 +601,7 @@ impl Filesystem for Requests {
         });
         match walked {
             Ok(()) => reply.ok(),
-            Err(errno) => reply.error(reported(errno)),
+            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
         }
     }
 
@@ -607,11 +626,12 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         let Some(directory) = self.folder.handles.directory(handle.0) else {
-            return reply.error(reported(Errno::BADF));
+            return reply.error(self.folder.refusals.answer(Errno::BADF));
         };
+        let refusals = self.folder.refusals.clone();
         self.folder
             .crew
-            .run(move || answer_empty(reply, directory.sync()));
+            .run(move || answer_empty(&refusals, reply, directory.sync()));
     }
 
     fn statfs(&self, _request: &Request, id: INodeNo, reply: ReplyStatfs) {
@@ -627,7 +647,7 @@ impl Filesystem for Requests {
                 room.f_namemax as u32,
                 room.f_frsize as u32,
             ),
-            Err(errno) => reply.error(reported(errno)),
+            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
         }
     }
 
@@ -645,7 +665,7 @@ impl Filesystem for Requests {
         let set = self
             .folder
             .set_attribute(id.0, Attribute { name, value, flags }, caller);
-        answer_empty(reply, set);
+        answer_empty(&self.folder.refusals, reply, set);
     }
 
     fn getxattr(
@@ -659,7 +679,7 @@ impl Filesystem for Requests {
         match self.folder.attribute(id.0, name, size_bytes as usize) {
             Ok(AttributeAnswer::Length(length_bytes)) => reply.size(length_bytes),
             Ok(AttributeAnswer::Value(value)) => reply.data(&value),
-            Err(errno) => reply.error(reported(errno)),
+            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
         }
     }
 
@@ -667,12 +687,16 @@ impl Filesystem for Requests {
         match self.folder.attribute_names(id.0, size_bytes as usize) {
             Ok(AttributeAnswer::Length(length_bytes)) => reply.size(length_bytes),
             Ok(AttributeAnswer::Value(names)) => reply.data(&names),
-            Err(errno) => reply.error(reported(errno)),
+            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
         }
     }
 
     fn removexattr(&self, _request: &Request, id: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer_empty(reply, self.folder.remove_attribute(id.0, name));
+        answer_empty(
+            &self.folder.refusals,
+            reply,
+            self.folder.remove_attribute(id.0, name),
+        );
     }
 
     fn fallocate(
@@ -686,7 +710,7 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         let Some(inside) = self.folder.change_gate.enter() else {
-            return reply.error(reported(Errno::SHUTDOWN));
+            return reply.error(self.folder.refusals.answer(Errno::SHUTDOWN));
         };
         let Ok(open) = self.file(handle) else {
             let range = offset_bytes..offset_bytes.saturating_add(length_bytes);
@@ -698,9 +722,10 @@ impl Filesystem for Requests {
             let allocate = |folder: &Folder, open: &OpenFile| {
                 folder.allocate(open, offset_bytes, length_bytes, mode)
             };
+            let refusals = folder.refusals.clone();
             folder.change_bytes(open, range, allocate, move |allocated| {
                 drop(inside);
-                answer_empty(reply, allocated);
+                answer_empty(&refusals, reply, allocated);
             });
         });
     }
@@ -719,10 +744,10 @@ impl Filesystem for Requests {
         let sought = match whence {
             SEEK_DATA => Sought::Data,
             SEEK_HOLE => Sought::Hole,
-            _ => return reply.error(reported(Errno::INVAL)),
+            _ => return reply.error(self.folder.refusals.answer(Errno::INVAL)),
         };
         let Ok(offset_bytes) = u64::try_from(offset_bytes) else {
-            return reply.error(reported(Errno::NXIO));
+            return reply.error(self.folder.refusals.answer(Errno::NXIO));
         };
         let Ok(open) = self.file(handle) else {
             return self
@@ -734,7 +759,7 @@ impl Filesystem for Requests {
             .crew
             .run(move || match folder.seek(&open, offset_bytes, sought) {
                 Ok(offset_bytes) => reply.offset(offset_bytes as i64),
-                Err(errno) => reply.error(reported(errno)),
+                Err(errno) => reply.error(folder.refusals.answer(errno)),
             });
     }
 }

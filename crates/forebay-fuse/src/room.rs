@@ -67,6 +67,8 @@ pub(crate) struct Room {
 /// A time without room.
 #[derive(Clone, Debug)]
 struct Shortage {
+    /// What the source refuses with: it has no room, or a quota is used up.
+    errno: Errno,
     refused_writes: u64,
     /// A file there, by which it is asked whether it has room again.
     witness: Weak<Inode>,
@@ -184,7 +186,7 @@ impl Folder {
     /// has returned is taken in any case: the program that stored it is past hearing.
     ///
     /// # Errors
-    /// [`Errno::NOSPC`], or what else the source says.
+    /// [`Errno::NOSPC`], [`Errno::DQUOT`], or what else the source says.
     pub(crate) fn room_for(
         &self,
         open: &OpenFile,
@@ -313,7 +315,8 @@ impl Folder {
             let is_written = self.write_out(content.device) && rustix::fs::syncfs(file).is_ok();
             room.is_strict.store(!is_written, Ordering::Relaxed);
             if !is_written {
-                return Err(Errno::NOSPC);
+                let known = lock(&room.shortage).as_ref().map(|it| it.errno);
+                return Err(known.unwrap_or(Errno::NOSPC));
             }
         }
         let spare_bytes = self.spare_bytes(room, file).saturating_sub(books);
@@ -337,6 +340,7 @@ impl Folder {
 
     fn begin_shortage(&self, room: &Room, inode: &Arc<Inode>, errno: Errno) {
         let begun = Shortage {
+            errno,
             refused_writes: 0,
             witness: Arc::downgrade(inode),
         };
@@ -347,9 +351,14 @@ impl Folder {
             }
             *shortage = Some(begun);
         }
+        let (lacks, remedy) = if errno == Errno::DQUOT {
+            ("the quota is used up for", "raise it, or remove files")
+        } else {
+            ("no room is left for", "make room")
+        };
         say(format_args!(
-            "{}: no room is left for {} (error {}): writes that need more are refused, and what \
-             was taken before is kept and tried again; make room there",
+            "{}: {lacks} {} (error {}): writes that need more are refused, and what was taken \
+             before is kept and tried again; {remedy} there",
             self.rooms.source.display(),
             name_of(inode).display(),
             errno.raw_os_error(),

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{TestMount, is_left_out, read};
+use support::{TestMount, is_left_out, read, until};
 
 const DEVICE_FAILS: Fault = Fault {
     kind: Some(IoKind::Write),
@@ -58,10 +58,21 @@ fn a_failed_write_is_reported_once_to_each_and_kept() {
 }
 
 #[test]
-fn a_failed_write_is_reported_at_close() {
-    if is_left_out("a_failed_write_is_reported_at_close") {
+fn a_failed_write_is_reported_at_close_as_what_it_is() {
+    if is_left_out("a_failed_write_is_reported_at_close_as_what_it_is") {
         return;
     }
+    for (failure, words) in [
+        (Failure::Device(5), "Input/output error"),
+        (Failure::NoSpace, "No space left on device"),
+        (Failure::OverQuota, "Disk quota exceeded"),
+    ] {
+        expect_at_close(failure, words);
+    }
+}
+
+/// A close after a write that failed like this is reported by a program in these `words`.
+fn expect_at_close(failure: Failure, words: &str) {
     let (mut bench, faults) = TestMount::faulty(16 << 20);
     let file = create(&bench, "file");
     file.write_all_at(b"-", 0).expect("memory takes it");
@@ -75,14 +86,32 @@ fn a_failed_write_is_reported_at_close() {
         .expect("dd starts");
     let mut input = program.stdin.take().expect("it was asked for");
     input.write_all(b"x").expect("dd reads");
-    while read(&bench.path("file")) != b"x" {}
-    faults.inject(DEVICE_FAILS);
-    file.sync_data().expect_err("it cannot be durable");
+    until("dd does not write", || read(&bench.path("file")) == b"x");
+    faults.inject(Fault {
+        action: FaultAction::Fail(failure),
+        ..DEVICE_FAILS
+    });
+    // What dd wrote may have been written back already.
+    file.write_all_at(b"x", 0).expect("memory takes it");
+    let told = file.sync_data().expect_err("it cannot be durable");
+    assert_eq!(told.raw_os_error(), Some(failure.errno()));
     drop(input);
     let output = program.wait_with_output().expect("dd ends");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{said}");
-    assert!(said.contains("Input/output error"), "{said}");
+    assert!(said.contains(words), "{said}");
+    let name = match failure {
+        Failure::Device(_) => "EIO",
+        Failure::NoSpace => "ENOSPC",
+        _ => "EDQUOT",
+    };
+    // The sync was answered with it, and the close.
+    let refusals = bench.mount.as_ref().expect("it is mounted").refusals();
+    let counted = refusals.iter().find(|(counted, _)| *counted == name);
+    assert!(
+        counted.is_some_and(|(_, count)| *count >= 2),
+        "{refusals:?}"
+    );
     faults.clear();
     drop(file);
     bench.end();

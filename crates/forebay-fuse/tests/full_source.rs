@@ -95,6 +95,41 @@ fn disks_refuse_what_does_not_fit_and_have_what_was_taken() {
     }
 }
 
+/// A file system that says it has room, and a quota that is less.
+#[test]
+fn a_quota_that_is_used_up_is_told_as_one_and_what_was_taken_is_kept() {
+    let name = "a_quota_that_is_used_up_is_told_as_one_and_what_was_taken_is_kept";
+    if is_left_out(name) {
+        return;
+    }
+    let Some(below) = Below::with(Kind::Btrfs, |_root| {}) else {
+        return;
+    };
+    if !below.limit_part("16M") {
+        return;
+    }
+    let mut bench = TestMount::over_with(&below.root().join("part"), 256 << 20);
+    let mut other = File::create(bench.path("other")).unwrap();
+    let (taken, end) = write_until_refused(&bench.path("large"), 40 * MIB);
+    assert_eq!(end.unwrap_err().kind(), ErrorKind::QuotaExceeded);
+    let refusals = bench.mount.as_ref().unwrap().refusals();
+    assert!(
+        refusals.iter().any(|(name, _)| *name == "EDQUOT"),
+        "{refusals:?}"
+    );
+    // As long as that lasts, a write is refused for what it is.
+    let written = other.write_all(&[7; 4096]);
+    let again = written.and_then(|()| other.sync_all()).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::QuotaExceeded);
+    assert!(below.limit_part("200M"));
+    let file = OpenOptions::new().write(true).open(bench.path("large"));
+    let file = file.unwrap();
+    until("the quota is large enough", || file.sync_all().is_ok());
+    drop((file, other));
+    assert!(read(&bench.behind("large")) == vec![7; taken]);
+    bench.end();
+}
+
 /// Many small files need room together.
 #[test]
 fn files_that_have_no_room_together_are_refused() {

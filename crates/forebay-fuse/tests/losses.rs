@@ -9,7 +9,7 @@ use forebay_rt::{Rt, block_on};
 use forebay_store::{Failure, Fault, FaultAction, FaultStore, IoKind};
 use rustix::fs::{Timespec, Timestamps, UTIME_OMIT};
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,6 +77,21 @@ fn open(bench: &TestMount, name: &str) -> File {
     options.open(bench.path(name)).expect("it opens")
 }
 
+/// Writes `bytes`, and waits until memory takes them: a mount that was full refuses writes until it
+/// has looked again whether there is room.
+fn write_when_taken(file: &File, bytes: &[u8], offset_bytes: u64) {
+    until("the mount does not take it", || {
+        match file.write_all_at(bytes, offset_bytes) {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::StorageFull => {
+                pause_current(Span::from_millis(10));
+                false
+            }
+            Err(error) => panic!("{error}"),
+        }
+    });
+}
+
 /// The fewest bytes that go through the kernel's cache: they fill no page.
 const TAIL: [u8; 100] = [7; 100];
 
@@ -118,7 +133,7 @@ fn faulty_and_full(test: &str) -> Option<(TestMount, Arc<FaultStore>, ThinDisk, 
     let file = open(&bench, "file");
     file.sync_all().expect("there is room");
     disk.fill();
-    file.write_all_at(&TAIL, 0).expect("memory takes it");
+    write_when_taken(&file, &TAIL, 0);
     Some((bench, faults, disk, file))
 }
 
@@ -147,7 +162,7 @@ fn a_sync_fails_until_the_file_is_opened_anew() {
     };
     let file = open(&bench, "file");
     disk.fill();
-    file.write_all_at(&TAIL, 0).expect("memory takes it");
+    write_when_taken(&file, &TAIL, 0);
     assert!(is_lost(file.sync_data()), "there is no room");
     assert!(is_lost(file.sync_all()), "the kernel would call it written");
     disk.empty();
@@ -157,7 +172,7 @@ fn a_sync_fails_until_the_file_is_opened_anew() {
     let deadline = rt.now() + PATIENCE;
     loop {
         let file = open(&bench, "file");
-        file.write_all_at(&TAIL, 0).expect("memory takes it");
+        write_when_taken(&file, &TAIL, 0);
         if file.sync_all().is_ok() {
             break;
         }
@@ -177,7 +192,7 @@ fn what_nobody_heard_of_is_reported_by_the_next_sync() {
     };
     let file = open(&bench, "file");
     disk.fill();
-    file.write_all_at(&TAIL, 0).expect("memory takes it");
+    write_when_taken(&file, &TAIL, 0);
     drop(file);
     let mount = bench.mount.as_ref().expect("it is mounted");
     let rt = Rt::real();
@@ -200,7 +215,7 @@ fn a_file_that_cannot_be_made_durable_does_not_keep_the_mount() {
     let (answer, other) = (open(&bench, "reported"), open(&bench, "other"));
     disk.fill();
     for file in [&answer, &other] {
-        file.write_all_at(&TAIL, 0).expect("memory takes it");
+        write_when_taken(file, &TAIL, 0);
     }
     assert!(is_lost(answer.sync_data()), "there is no room");
     drop((answer, other));
@@ -276,8 +291,7 @@ fn a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount() {
     assert!(is_lost(file.sync_data()), "there is no room");
     let no_space = FaultAction::Fail(Failure::NoSpace);
     faults.inject(Fault::each(IoKind::Write, no_space));
-    file.write_all_at(&vec![7; 65_536], 1 << 20)
-        .expect("memory takes it");
+    write_when_taken(&file, &vec![7; 65_536], 1 << 20);
     assert!(is_lost(file.sync_data()), "there is no room");
     drop(file);
     assert_ne!(bench.cache.statistics().dirty(), 0, "there is no room");
@@ -296,11 +310,10 @@ fn lose_unnoticed(bench: &TestMount, disk: &ThinDisk, name: &str) -> bool {
     let mount = bench.mount.as_ref().expect("it is mounted");
     let losses = mount.losses();
     let file = open(bench, name);
-    file.write_all_at(&vec![8; 102_400], 0)
-        .expect("memory takes it");
+    write_when_taken(&file, &vec![8; 102_400], 0);
     file.sync_all().expect("there is room");
     disk.fill();
-    file.write_all_at(&TAIL, 102_400).expect("memory takes it");
+    write_when_taken(&file, &TAIL, 102_400);
     // Long before the write-back, by any clock.
     let past = |tv_nsec| Timespec { tv_sec: 1, tv_nsec };
     let times = Timestamps {
@@ -348,7 +361,7 @@ fn a_lost_file_that_is_open_does_not_keep_the_mount() {
     };
     let file = open(&bench, "file");
     disk.fill();
-    file.write_all_at(&TAIL, 0).expect("memory takes it");
+    write_when_taken(&file, &TAIL, 0);
     let mount = bench.mount.as_ref().expect("it is mounted");
     let closed = Rt::real().timeout(PATIENCE, async {
         mount.close().await;

@@ -66,8 +66,24 @@ impl Listener {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn tcp(address: SocketAddr) -> Result<Listener, ListenError> {
-        check_loopback(address)?;
+        Listener::check_tcp(address)?;
         Listener::bind(address)
+    }
+
+    /// Refuses an address that [`Listener::tcp`] refuses, and does not listen.
+    ///
+    /// # Errors
+    /// [`ListenError::NotLoopback`].
+    ///
+    /// ```
+    /// assert!(forebay_nbd::Listener::check_tcp("0.0.0.0:10809".parse()?).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check_tcp(address: SocketAddr) -> Result<(), ListenError> {
+        if address.ip().to_canonical().is_loopback() {
+            return Ok(());
+        }
+        Err(ListenError::NotLoopback { address })
     }
 
     /// A TCP address of any kind, for clients that use TLS and show a certificate that
@@ -105,7 +121,7 @@ impl Listener {
         };
         let address = listener.local_addr().map_err(failed)?;
         if credentials.is_none() {
-            check_loopback(address)?;
+            Listener::check_tcp(address)?;
         }
         let listener = Listener::ready(Kind::Tcp(listener)).map_err(failed)?;
         Ok(Listener {
@@ -206,13 +222,6 @@ fn unix_uri(path: &Path) -> String {
         "nbd+unix:///?socket={}",
         encoded(path.as_os_str().as_bytes())
     )
-}
-
-fn check_loopback(address: SocketAddr) -> Result<(), ListenError> {
-    if address.ip().to_canonical().is_loopback() {
-        return Ok(());
-    }
-    Err(ListenError::NotLoopback { address })
 }
 
 /// Without this, a machine that vanishes silently would keep its client's place for ever. A machine

@@ -75,18 +75,32 @@ impl Drop for PrivateSocket {
 }
 
 impl PrivateSocket {
+    /// Refuses a path that is too long for a socket.
+    ///
+    /// # Errors
+    /// [`ListenError::System`].
+    ///
+    /// ```
+    /// let long = "x".repeat(108);
+    /// assert!(forebay_nbd::PrivateSocket::check_path(long.as_ref()).is_err());
+    /// ```
+    pub fn check_path(path: &Path) -> Result<(), ListenError> {
+        if path.as_os_str().len() <= LONGEST_BYTES {
+            return Ok(());
+        }
+        Err(at(path)(io::Error::new(
+            io::ErrorKind::InvalidFilename,
+            "the path of a socket has at most 107 bytes; give a shorter one",
+        )))
+    }
+
     /// Listens at `path`. A socket on which nobody answers any more is replaced, so that a server
     /// that was killed can come back.
     ///
     /// # Errors
     /// [`ListenError::InUse`], `NotASocket`, `System`.
     pub fn bind(path: &Path) -> Result<PrivateSocket, ListenError> {
-        if path.as_os_str().len() > LONGEST_BYTES {
-            return Err(at(path)(io::Error::new(
-                io::ErrorKind::InvalidFilename,
-                "the path of a socket has at most 107 bytes; give a shorter one",
-            )));
-        }
+        PrivateSocket::check_path(path)?;
         check_free(path)?;
         // The socket is made under another name, closed to other users, and only then moved to its
         // place. So nobody can connect in between, and an old socket is replaced in one step.

@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Failure {
     /// The medium is full: nothing, or only a part, of the range was written.
     NoSpace,
+    /// The quota of the user, group or folder is used up, though the medium may have room.
+    OverQuota,
     /// The device or the system refused with this `errno` value; the range is in doubt.
     Device(i32),
     /// The object does not exist, was closed, or was removed below the store.
@@ -51,7 +53,8 @@ impl Failure {
         const ESTALE: i32 = 116;
         const EDQUOT: i32 = 122;
         match errno {
-            ENOSPC | EDQUOT => Failure::NoSpace,
+            ENOSPC => Failure::NoSpace,
+            EDQUOT => Failure::OverQuota,
             EROFS => Failure::ReadOnly,
             EBADF | ENODEV | ESTALE => Failure::Gone,
             EFBIG => Failure::OutOfRange,
@@ -64,6 +67,7 @@ impl Failure {
     pub fn errno(self) -> i32 {
         match self {
             Failure::NoSpace => 28,
+            Failure::OverQuota => 122,
             Failure::Device(errno) => errno,
             Failure::Gone => 116,
             Failure::ReadOnly => 30,
@@ -79,6 +83,7 @@ impl Failure {
         matches!(
             self,
             Failure::NoSpace
+                | Failure::OverQuota
                 | Failure::Device(_)
                 | Failure::NoAnswer
                 | Failure::Forgotten
@@ -93,6 +98,7 @@ impl Failure {
     pub fn advice(self) -> &'static str {
         match self {
             Failure::NoSpace => "make room and try again",
+            Failure::OverQuota => "raise the quota or remove files, and try again",
             Failure::Device(_) => {
                 "look at the device; the request is tried again if it was a write"
             }
@@ -115,6 +121,7 @@ impl fmt::Display for Failure {
                 return write!(f, "the device answered with error {errno}");
             }
             Failure::NoSpace => "no space is left",
+            Failure::OverQuota => "the quota is used up",
             Failure::Gone => "the object is gone",
             Failure::ReadOnly => "the store is read-only",
             Failure::OutOfRange => "the range is outside of the store",
@@ -219,7 +226,7 @@ mod tests {
 
     #[test]
     fn errno_values_survive_the_round_trip() {
-        for errno in [5, 9, 19, 27, 28, 30, 95, 110, 116, 121] {
+        for errno in [5, 9, 19, 27, 28, 30, 95, 110, 116, 121, 122] {
             let failure = Failure::from_errno(errno);
             assert_eq!(
                 Failure::from_errno(failure.errno()),
@@ -233,6 +240,7 @@ mod tests {
     fn what_may_pass_by_itself_is_tried_again_and_nothing_else() {
         let passes = [
             Failure::NoSpace,
+            Failure::OverQuota,
             Failure::Device(5),
             Failure::NoAnswer,
             Failure::Forgotten,

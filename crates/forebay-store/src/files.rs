@@ -404,7 +404,7 @@ fn refused(path: &Path, action: &'static str, errno: Errno) -> OpenError {
             path,
             what: "a pipe or a socket",
         },
-        Errno::NOSPC | Errno::DQUOT => OpenError::NoSpace(path),
+        Errno::NOSPC => OpenError::NoSpace(path),
         other => OpenError::Refused {
             path,
             action,

@@ -50,7 +50,32 @@ pub(crate) struct Budget {
     pub(crate) wait_queues: usize,
 }
 
+impl Settings {
+    /// Refuses what [`crate::Cache::new`] would refuse on this machine, and takes no memory.
+    ///
+    /// # Errors
+    /// [`BuildError::BadSetting`], `BudgetTooSmall`, `FloorTooSmall`, `TooMuchMemory`.
+    ///
+    /// ```
+    /// use forebay::Settings;
+    /// let small = Settings { memory_bytes: 1 << 10, ..Settings::default() };
+    /// assert_eq!(small.check(), forebay::Cache::new(small).map(drop));
+    /// ```
+    pub fn check(&self) -> Result<(), BuildError> {
+        Budget::checked(self).map(drop)
+    }
+}
+
 impl Budget {
+    /// Divides the budget of `settings`, if a cache can be built with them on this machine.
+    pub(crate) fn checked(settings: &Settings) -> Result<Budget, BuildError> {
+        settings.check_values()?;
+        let budget = Budget::plan(settings)?;
+        budget.check_floor(settings)?;
+        budget.check_machine(settings)?;
+        Ok(budget)
+    }
+
     /// Divides the budget of `settings`.
     pub(crate) fn plan(settings: &Settings) -> Result<Budget, BuildError> {
         if are_given(settings) {

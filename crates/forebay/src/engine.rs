@@ -89,10 +89,7 @@ impl fmt::Debug for Engine {
 impl Engine {
     /// An engine whose daemons do not run yet.
     pub(crate) fn new(settings: Settings, parts: Parts) -> Result<Arc<Engine>, BuildError> {
-        settings.check()?;
-        let budget = Budget::plan(&settings)?;
-        budget.check_floor(&settings)?;
-        budget.check_machine(&settings)?;
+        let budget = Budget::checked(&settings)?;
         let no_memory = |error: std::io::Error| BuildError::NoMemory {
             bytes: settings.memory_bytes,
             errno: error.raw_os_error().unwrap_or(0),

@@ -69,5 +69,6 @@ pub use policy::Policy;
 pub use retune::{Changes, StoreChanges};
 pub use settings::{Parts, Settings};
 pub use shrinker::Shrinker;
+pub use state::index::LONGEST_BYTES;
 pub use statistics::Statistics;
 pub use why::Why;

@@ -94,7 +94,7 @@ impl Changes {
 
     /// Refuses values that [`Settings`] would refuse too.
     pub(crate) fn check(settings: &Settings, values: &KnobValues) -> Result<(), BuildError> {
-        settings.with_values(values).check()
+        settings.with_values(values).check_values()
     }
 
     /// The present values, from `values` and `memory_bytes`, of the knobs that these changes set.
@@ -165,7 +165,7 @@ impl Settings {
     pub fn changed(&self, changes: &Changes) -> Result<Settings, BuildError> {
         let mut settings = self.with_values(&changes.applied(KnobValues::of(self)));
         set(&mut settings.memory_bytes, changes.memory_bytes);
-        settings.check()?;
+        settings.check_values()?;
         Ok(settings)
     }
 

@@ -170,8 +170,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Refuses values that cannot work.
-    pub(crate) fn check(&self) -> Result<(), BuildError> {
+    /// Refuses values that cannot work, whatever they cost.
+    pub(crate) fn check_values(&self) -> Result<(), BuildError> {
         let bad = |setting, given: u64, allowed| {
             Err(BuildError::BadSetting {
                 setting,

@@ -16,7 +16,7 @@ pub const KINDS: [IoKind; 5] = [
 ];
 
 /// Reasons for which a store refuses requests, in the order in which they are counted.
-pub const REASONS: [&str; 11] = [
+pub const REASONS: [&str; 12] = [
     "no_space",
     "device",
     "gone",
@@ -28,6 +28,7 @@ pub const REASONS: [&str; 11] = [
     "fenced",
     "dropped",
     "panicked",
+    "over_quota",
 ];
 
 /// The place of `failure` in [`REASONS`].
@@ -44,6 +45,7 @@ pub(crate) fn reason_of(failure: Failure) -> usize {
         Failure::Fenced => 8,
         Failure::Dropped => 9,
         Failure::Panicked => 10,
+        Failure::OverQuota => 11,
     }
 }
 

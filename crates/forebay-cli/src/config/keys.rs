@@ -36,6 +36,16 @@ impl Front {
 
 /// The list of images, each with its name: `PATH` and `--export` of the block server.
 pub(super) const EXPORT: &str = "nbd.export";
+/// The name of the image number `at` of the list, for a refusal that says where it is.
+pub(crate) fn export_key(at: usize) -> String {
+    format!("{EXPORT}.{at}")
+}
+
+/// The number in the name of a store's section.
+pub(super) fn store_number(section: &str) -> Option<usize> {
+    section.strip_prefix("store.")?.parse().ok()
+}
+
 /// Arguments without a key of their own: the file itself, and what [`EXPORT`] says.
 const WITHOUT_KEY: [&str; 3] = ["config", "paths", "names"];
 
@@ -145,13 +155,9 @@ impl Keys {
 
     /// Whether a section may have this name.
     pub(super) fn is_section(name: &str) -> bool {
-        let is_store = |name: &str| {
-            let number = name.strip_prefix("store.");
-            number.is_some_and(|number| number.parse::<usize>().is_ok())
-        };
         name == EXPORT
             || name == "store"
-            || is_store(name)
+            || store_number(name).is_some()
             || FRONTS.iter().any(|front| front.section == name)
     }
 }

@@ -1,6 +1,6 @@
 //! A file, checked key by key, and what it means for a server.
 
-use super::keys::{EXPORT, FRONTS, Flag, Front, Keys, plain_path};
+use super::keys::{EXPORT, FRONTS, Flag, Front, Keys, export_key, plain_path, store_number};
 use super::nearest::nearest;
 use super::text::{Entry, Given, Wrong, entries};
 use super::tuning::Tuning;
@@ -9,7 +9,7 @@ use forebay::settings::BackingSettings;
 use forebay::{BuildError, Settings};
 use forebay_control::knobs;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A flag that the file gives.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ struct GivenExport {
     path: Option<String>,
     name: Option<String>,
     line: usize,
+    /// The line of its name, if it has one.
+    name_line: Option<usize>,
 }
 
 /// What a file says.
@@ -57,6 +59,9 @@ impl Loaded {
     fn take(&mut self, keys: &Keys, entry: &Entry) -> Result<(), String> {
         let Entry { key, given, .. } = entry;
         if *given == Given::Section {
+            if let Some(bdi) = store_number(key) {
+                self.tuning.note_store(bdi, entry.line);
+            }
             if key == EXPORT {
                 self.exports.push(GivenExport {
                     line: entry.line,
@@ -114,6 +119,7 @@ impl Loaded {
         let place = if last == "path" {
             &mut export.path
         } else {
+            export.name_line = Some(entry.line);
             &mut export.name
         };
         if text.is_empty() && last == "path" {
@@ -130,7 +136,6 @@ impl Loaded {
             Given::Flag(flag) => Value::from(*flag),
             Given::Other | Given::Section => Value::Null,
         };
-        let (key, line) = (&entry.key, entry.line);
         let bad = |error: &BuildError| match error {
             BuildError::BadSetting { setting, .. } if *setting == "max_ratio_percent" => refused(
                 entry,
@@ -140,7 +145,7 @@ impl Loaded {
             other => other.to_string(),
         };
         let changes = &mut self.tuning.changes;
-        let (is_understood, allowed) = knobs::set_one(changes, key, &value);
+        let (is_understood, allowed) = knobs::set_one(changes, &entry.key, &value);
         if !is_understood {
             return Err(refused(entry, &allowed));
         }
@@ -160,7 +165,6 @@ impl Loaded {
         {
             return Err(refused(entry, "less than 100 over all stores together"));
         }
-        self.tuning.note_stores(line);
         Ok(())
     }
 
@@ -200,9 +204,14 @@ impl Loaded {
         flags.filter(move |given| given.flag.is_of(front) && !is_off(given))
     }
 
-    /// What the file adds to the words that were typed for a server. It says nothing about what was
-    /// typed, nor about what that excludes.
-    pub(super) fn words(&self, front: Front, command: &Command, typed: &ArgMatches) -> Vec<String> {
+    /// What the file adds to the words that were typed for a server, and the line of each key that
+    /// it adds. It says nothing about what was typed, nor about what that excludes.
+    pub(super) fn words(
+        &self,
+        front: Front,
+        command: &Command,
+        typed: &ArgMatches,
+    ) -> (Vec<String>, BTreeMap<String, usize>) {
         let is_typed = |id: &str| typed.value_source(id) == Some(ValueSource::CommandLine);
         let typed_ids: BTreeSet<&str> = typed.ids().map(clap::Id::as_str).collect();
         let typed_args = command.get_arguments().filter(|arg| {
@@ -219,13 +228,19 @@ impl Loaded {
                     || args_exclude(command, typed, arg)
             })
         };
-        let flags = self.of(front).filter(|given| !gives_way(given));
-        let mut words: Vec<String> = flags.map(|it| it.flag.word(&it.value)).collect();
+        let flags: Vec<_> = self.of(front).filter(|given| !gives_way(given)).collect();
+        let mut words: Vec<String> = flags.iter().map(|it| it.flag.word(&it.value)).collect();
+        let line = |given: &&GivenFlag| (given.flag.key.clone(), given.line);
+        let mut lines: BTreeMap<_, _> = flags.iter().map(line).collect();
         let has = |id| typed_args.iter().any(|arg| arg.get_id() == id);
         if front == FRONTS[0] && !has("paths") {
             words.extend(self.export_words(has("names")));
+            for (at, export) in self.exports.iter().enumerate() {
+                let line = export.name_line.unwrap_or(export.line);
+                lines.insert(export_key(at), line);
+            }
         }
-        words
+        (words, lines)
     }
 
     fn export_words(&self, has_names: bool) -> Vec<String> {

@@ -11,6 +11,7 @@ mod print;
 mod text;
 mod tuning;
 
+pub(crate) use keys::export_key;
 pub(crate) use tuning::Tuning;
 
 use crate::error::CommandError;
@@ -52,7 +53,8 @@ pub(crate) fn expand(command: &Command, words: Vec<OsString>) -> Result<Expanded
     if matches.value_source("drain") == Some(ValueSource::CommandLine) {
         loaded.tuning.forget_promises();
     }
-    let added = loaded.words(front, front.command(command), &matches);
+    let (added, lines) = loaded.words(front, front.command(command), &matches);
+    loaded.tuning.lines = lines;
     let place = 1 + front.words.len();
     let mut expanded = words;
     expanded.splice(place..place, added.into_iter().map(Into::into));
@@ -111,16 +113,16 @@ fn load(command: &Command, file: &Path) -> Result<Loaded, CommandError> {
     Ok(loaded)
 }
 
-/// For each server, the words of a call that has nothing but the settings in `file`.
+/// For each server, a call that has nothing but the settings in `file`.
 ///
 /// # Errors
 /// As [`expand`].
-pub(crate) fn calls_of(command: &Command, file: &Path) -> Result<Vec<Vec<OsString>>, CommandError> {
+pub(crate) fn calls_of(command: &Command, file: &Path) -> Result<Vec<Expanded>, CommandError> {
     let call = |front: Front| {
         let mut words: Vec<OsString> = vec!["forebay".into()];
         words.extend(front.words.iter().map(Into::into));
         words.extend(["--config".into(), file.into()]);
-        expand(command, words).map(|expanded| expanded.words)
+        expand(command, words)
     };
     FRONTS.into_iter().map(call).collect()
 }

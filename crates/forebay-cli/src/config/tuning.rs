@@ -3,21 +3,43 @@
 use crate::error::CommandError;
 use forebay::settings::BackingSettings;
 use forebay::{BuildError, Changes, Settings};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The knobs that a file sets, which were checked one by one.
+/// The knobs that a file sets, which were checked one by one, and where everything else is that it
+/// sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tuning {
     pub(super) file: PathBuf,
     pub(super) changes: Changes,
-    /// The line that first names each store of `changes`, in the same order.
-    store_lines: Vec<usize>,
+    /// The line that first names each store.
+    stores: BTreeMap<usize, usize>,
+    /// The line of each key that counts for the call: one that was typed wins.
+    pub(super) lines: BTreeMap<String, usize>,
 }
 
 impl Tuning {
-    /// A store that was added to the changes was named in `line`.
-    pub(super) fn note_stores(&mut self, line: usize) {
-        self.store_lines.resize(self.changes.stores.len(), line);
+    /// The store `bdi` has a section that begins in `line`, or a key there.
+    pub(super) fn note_store(&mut self, bdi: usize, line: usize) {
+        self.stores.entry(bdi).or_insert(line);
+    }
+
+    /// `error` with the file and the line of the setting that it refuses, if the file has it.
+    pub(crate) fn located(&self, error: CommandError) -> CommandError {
+        self.in_file(&error).unwrap_or(error)
+    }
+
+    /// The same; none if the file does not have the setting.
+    pub(crate) fn in_file(&self, error: &CommandError) -> Option<CommandError> {
+        let CommandError::Setting { key, text } = error else {
+            return None;
+        };
+        let line = self.lines.get(key)?;
+        Some(self.refused_in(*line, text))
+    }
+
+    fn refused_in(&self, line: usize, text: &str) -> CommandError {
+        CommandError::BadCall(format!("{}:{line}: {text}", self.file.display()))
     }
 
     /// `settings` with these knobs.
@@ -50,15 +72,11 @@ impl Tuning {
 
     /// Refuses knobs of stores beyond the `count` that the server has.
     pub(crate) fn expect_stores(&self, count: usize) -> Result<(), CommandError> {
-        let stores = self.changes.stores.iter().zip(&self.store_lines);
-        let beyond = stores.clone().find(|(store, _)| store.bdi >= count);
-        beyond.map_or(Ok(()), |(store, line)| {
-            let (file, bdi) = (self.file.display(), store.bdi);
-            let text = format!(
-                "{file}:{line}: there is no store {bdi}; stores: 0 to {}",
-                count - 1
-            );
-            Err(CommandError::BadCall(text))
+        let beyond = self.stores.range(count..).min_by_key(|(_, line)| **line);
+        beyond.map_or(Ok(()), |(bdi, &line)| {
+            let last = count - 1;
+            let text = format!("there is no store {bdi}; stores: 0 to {last}");
+            Err(self.refused_in(line, &text))
         })
     }
 }

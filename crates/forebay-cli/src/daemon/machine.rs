@@ -61,11 +61,12 @@ impl Limits {
     fn judge(&self, memory_bytes: u64) -> Result<Option<String>, CommandError> {
         let least = |limit: Option<u64>| limit.filter(|&bytes| bytes < memory_bytes);
         let refuse = |owner: &str, limit_bytes: u64| {
-            Err(CommandError::BadCall(format!(
+            let text = format!(
                 "--memory {} is more than {owner}, which is {}: give a smaller one",
                 show_bytes(memory_bytes),
                 show_bytes(limit_bytes),
-            )))
+            );
+            Err(CommandError::setting("memory", &text))
         };
         if let Some(bytes) = least(self.machine_bytes) {
             return refuse("the machine has", bytes);

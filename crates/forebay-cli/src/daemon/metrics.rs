@@ -14,8 +14,8 @@ use std::fmt::{Display, Write};
 pub(crate) struct Beside {
     /// Clients, if it counts them.
     pub(crate) connections: Option<usize>,
-    /// Requests that were answered with an error, if it counts them.
-    pub(crate) errors: Option<u64>,
+    /// Requests that were answered with an error, with labels that say which.
+    pub(crate) errors: Vec<(String, u64)>,
     /// What its volumes say of themselves, by their exports.
     pub(crate) figures: Vec<(String, Vec<Figure>)>,
     /// What keeps it from its work now, a sentence each.
@@ -27,9 +27,7 @@ pub(crate) struct Beside {
 pub(crate) fn of(cache: &Cache, beside: &Beside) -> String {
     let statistics = cache.statistics_with_ages();
     let mut text = render(&statistics, &cache.histograms(), beside.connections);
-    if let Some(errors) = beside.errors {
-        text.counters("client_errors", &[("", errors)]);
-    }
+    text.counters("client_errors", &beside.errors);
     open_waits(&mut text, &cache.open_waits());
     names(&mut text, cache, statistics.backings.len());
     volumes(&mut text, &beside.figures);
@@ -526,7 +524,7 @@ mod tests {
             figure("volume_epoch", Vec::new(), false, 7),
         ];
         Beside {
-            errors: Some(3),
+            errors: vec![(String::new(), 3)],
             connections: Some(3),
             figures: vec![("a \"disk\"".into(), figures)],
             troubles: Vec::new(),

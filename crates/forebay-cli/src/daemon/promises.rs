@@ -2,9 +2,9 @@
 
 use crate::daemon::say::say;
 use clap::Args;
-use forebay::Statistics;
 use forebay::settings::BackingSettings;
 use forebay::statistics::DrainStatistics;
+use forebay::{BuildError, Changes, Settings, Statistics, StoreChanges};
 use forebay_base::Span;
 use forebay_base::units::{byte_of, show_bytes};
 use forebay_control::time::{parse_time, show_time};
@@ -14,19 +14,39 @@ use forebay_control::time::{parse_time, show_time};
 pub(crate) struct Promises {
     /// Let no more be dirty of each store than can be written in this time, which is how long
     /// SIGTERM, unmounting and a sync of everything take
-    #[arg(long, value_name = "TIME", value_parser = parse_promise, conflicts_with = "read_only")]
+    #[arg(long, value_name = "TIME", value_parser = parse_drain, conflicts_with = "read_only")]
     pub(crate) drain: Option<Span>,
     /// Let no byte be older than this and not durable, as long as its store answers: the most that
     /// a crash takes away. At least 400ms
-    #[arg(long, value_name = "TIME", value_parser = parse_promise, conflicts_with = "read_only")]
+    #[arg(long, value_name = "TIME", value_parser = parse_at_risk, conflicts_with = "read_only")]
     pub(crate) at_risk: Option<Span>,
 }
 
-/// Reads a promise: a time with its unit.
-fn parse_promise(text: &str) -> Result<Span, String> {
-    match parse_time(text)? {
-        Span::ZERO => Err("a promise of no time cannot be kept".to_owned()),
-        time => Ok(time),
+/// Reads a promise: a time with its unit, which a cache accepts.
+fn parse_drain(text: &str) -> Result<Span, String> {
+    let drain = parse_time(text)?;
+    let asked = StoreChanges {
+        drain: Some(Some(drain)),
+        ..StoreChanges::default()
+    };
+    let accepted = BackingSettings::default().changed(&asked);
+    accepted.map(|_| drain).map_err(|error| allowed(&error))
+}
+
+fn parse_at_risk(text: &str) -> Result<Span, String> {
+    let at_risk = parse_time(text)?;
+    let asked = Changes {
+        at_risk: Some(Some(at_risk)),
+        ..Changes::default()
+    };
+    let accepted = Settings::default().changed(&asked);
+    accepted.map(|_| at_risk).map_err(|error| allowed(&error))
+}
+
+fn allowed(error: &BuildError) -> String {
+    match error {
+        BuildError::BadSetting { allowed, .. } => (*allowed).to_owned(),
+        error => error.to_string(),
     }
 }
 
@@ -107,11 +127,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_promise_has_a_unit_and_is_not_zero() {
-        assert_eq!(parse_promise("5s"), Ok(Span::from_secs(5)));
-        assert_eq!(parse_promise("500ms"), Ok(Span::from_millis(500)));
+    fn a_promise_has_a_unit_and_can_be_kept() {
+        assert_eq!(parse_drain("5s"), Ok(Span::from_secs(5)));
+        assert_eq!(parse_drain("500ms"), Ok(Span::from_millis(500)));
         for refused in ["", "0", "0s", "5", "five"] {
-            assert!(parse_promise(refused).is_err(), "{refused}");
+            assert!(parse_drain(refused).is_err(), "{refused}");
         }
     }
 

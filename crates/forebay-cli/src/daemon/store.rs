@@ -13,12 +13,36 @@ use forebay_host::StepError;
 use forebay_rt::Rt;
 use forebay_store::{FileStore, FileStoreSettings, Store};
 
-/// A cache with `settings` and the knobs in `tuning`, whose events go to `sink`. The server
-/// uses another `beside_bytes` of memory.
-pub(crate) fn cache_of(
+/// `settings` with the knobs in `tuning`, if a cache can have them on this machine. The server uses
+/// another `beside_bytes` of memory.
+pub(crate) fn usable(
     settings: &Settings,
     beside_bytes: u64,
     tuning: &Tuning,
+) -> Result<Settings, CommandError> {
+    let refused = |error: BuildError| match error {
+        BuildError::FloorTooSmall { needed_bytes, .. } => {
+            let least = show_bytes((needed_bytes + beside_bytes).next_multiple_of(1 << 20));
+            let text = format!(
+                "the floor of --memory is too small: with what the server has beside its cache, \
+                 which stays, it has to be at least {least}"
+            );
+            CommandError::setting("memory", &text)
+        }
+        BuildError::BudgetTooSmall { .. } | BuildError::TooMuchMemory { .. } => {
+            CommandError::setting("memory", &error)
+        }
+        BuildError::BadSetting { setting, .. } => CommandError::setting(setting, &error),
+        error => failed("start", &error),
+    };
+    let settings = tuning.applied(settings).map_err(refused)?;
+    settings.check().map_err(refused)?;
+    Ok(settings)
+}
+
+/// A cache with `settings`, whose events go to `sink`.
+pub(crate) fn cache_of(
+    settings: Settings,
     rt: &Rt,
     sink: Arc<dyn EventSink>,
 ) -> Result<Cache, CommandError> {
@@ -27,17 +51,8 @@ pub(crate) fn cache_of(
         sink: Some(sink),
     };
     let memory_bytes = settings.memory_bytes;
-    let settings = tuning.applied(settings);
-    let cache = settings
-        .and_then(|settings| starting::said(memory_bytes, || Cache::with_parts(settings, parts)));
-    cache.map_err(|error| match error {
-        BuildError::FloorTooSmall { needed_bytes, .. } => CommandError::BadCall(format!(
-            "the floor of --memory is too small: with what the server has beside its cache, which \
-             stays, it has to be at least {}",
-            show_bytes((needed_bytes + beside_bytes).next_multiple_of(1 << 20)),
-        )),
-        error => failed("start", &error),
-    })
+    let cache = starting::said(memory_bytes, || Cache::with_parts(settings, parts));
+    cache.map_err(|error| failed("start", &error))
 }
 
 /// The store that opens files.
@@ -65,17 +80,13 @@ pub(crate) fn taken(
 
 /// A cache with `settings` over files, the store that opens them, and that store as attached.
 pub(crate) fn cache_with_files(
-    settings: &Settings,
-    beside_bytes: u64,
-    (tuning, of_stores): (&Tuning, BackingSettings),
+    settings: Settings,
+    of_store: BackingSettings,
     rt: &Rt,
     sink: Arc<dyn EventSink>,
 ) -> Result<(Cache, Arc<FileStore>, AttachedStore), CommandError> {
-    let (cache, files) = (
-        cache_of(settings, beside_bytes, tuning, rt, sink)?,
-        file_store()?,
-    );
-    let store = taken(&cache, files.clone(), tuning.of_store(0, of_stores)?)?;
+    let (cache, files) = (cache_of(settings, rt, sink)?, file_store()?);
+    let store = taken(&cache, files.clone(), of_store)?;
     Ok((cache, files, store))
 }
 

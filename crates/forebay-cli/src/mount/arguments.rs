@@ -91,6 +91,8 @@ impl TypedMount {
     /// # Errors
     /// A bad call, reported by clap.
     pub(crate) fn checked<C: CommandFactory>(self) -> Result<MountArguments, clap::Error> {
+        let refuse =
+            |key, text: &str| refusal::<C>(&["mount"], key, ErrorKind::ValueValidation, text);
         let (source, mount_point) = (
             self.source.canonicalize().unwrap_or(self.source),
             self.mount_point.canonicalize().unwrap_or(self.mount_point),
@@ -101,11 +103,11 @@ impl TypedMount {
                 mount_point.display(),
                 source.display()
             );
-            return Err(refusal::<C>(&["mount"], ErrorKind::ValueValidation, text));
+            return Err(refuse("mount.mount_point", &text));
         }
         if (self.suid || self.dev) && !rustix::process::geteuid().is_root() {
-            let text = "--suid and --dev need root";
-            return Err(refusal::<C>(&["mount"], ErrorKind::ValueValidation, text));
+            let key = if self.suid { "mount.suid" } else { "mount.dev" };
+            return Err(refuse(key, "--suid and --dev need root"));
         }
         Ok(MountArguments {
             source,

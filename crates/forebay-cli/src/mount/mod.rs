@@ -7,14 +7,20 @@ mod waiting;
 
 pub(crate) use arguments::{MountArguments, TypedMount};
 
-use crate::daemon::{limits, machine};
+use crate::daemon::limits;
 use crate::error::CommandError;
+
+/// Refuses what a start would refuse before it takes anything.
+pub(crate) fn check(arguments: &MountArguments) -> Result<(), CommandError> {
+    let settings = serve::settings_of(arguments);
+    settings
+        .map(drop)
+        .map_err(|error| arguments.tuning.located(error))
+}
 
 /// Mounts and serves until the end, here or in the background.
 pub(crate) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
-    machine::check_memory(arguments.memory_bytes, arguments.floor_bytes)?;
-    // All files of the folder are in one store.
-    arguments.tuning.expect_stores(1)?;
+    check(arguments)?;
     if arguments.foreground || background::is_child() {
         limits::survive_file_size_limit()?;
         return serve::run(arguments);

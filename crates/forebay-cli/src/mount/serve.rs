@@ -10,11 +10,11 @@ use crate::daemon::metrics::Beside;
 use crate::daemon::patience::answer_timeout;
 use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
-use crate::daemon::store::cache_with_files;
+use crate::daemon::store::{cache_with_files, usable};
 use crate::daemon::troubles::report_troubles;
-use crate::daemon::{limits, memory, metrics, pressure, scrape};
+use crate::daemon::{limits, machine, memory, metrics, pressure, scrape};
 use crate::error::CommandError;
-use forebay::settings::Elastic;
+use forebay::settings::{BackingSettings, Elastic};
 use forebay::{Cache, Settings, Statistics};
 use forebay_base::sync::{
     Arc, Mutex,
@@ -52,9 +52,9 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     let rt = Rt::real();
     let shares = Shares::of(arguments.memory_bytes);
     let feed = Arc::new(Feed::default());
-    let parts = parts_of(arguments, shares, &rt, feed.clone())?;
+    let parts = parts_of(arguments, &rt, feed.clone())?;
     let cache = parts.cache.clone();
-    let mount = Arc::new(waiting::start(&settings_of(arguments, shares), &parts)?);
+    let mount = Arc::new(waiting::start(&mount_of(arguments, shares), &parts)?);
     let is_written = Arc::new(Mutex::new(false));
     let served = Arc::downgrade(&mount);
     let abort = move || drop(served.upgrade().inspect(|mount| mount.abort()));
@@ -103,13 +103,11 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
 /// The cache and its store, with everything that looks after them.
 fn parts_of(
     arguments: &MountArguments,
-    shares: Shares,
     rt: &Rt,
     feed: Arc<Feed>,
 ) -> Result<MountParts, CommandError> {
-    let budget = budget_of(arguments, shares);
-    let knobs = (&arguments.tuning, arguments.flags.promises.backing());
-    let (cache, files, store) = cache_with_files(&budget, shares.beside_bytes(), knobs, rt, feed)?;
+    let (settings, of_store) = settings_of(arguments)?;
+    let (cache, files, store) = cache_with_files(settings, of_store, rt, feed)?;
     cache.name_store(0, &arguments.source.display().to_string());
     let looks = Looks::default().with(report_troubles(&cache));
     looks.with(report_promises()).begin(&cache, rt);
@@ -130,11 +128,14 @@ fn beside(arguments: &MountArguments, mount: &Arc<Mount>) -> Box<dyn Fn() -> Bes
         arguments.source.display().to_string(),
     );
     Box::new(move || {
-        let fullness = mount.upgrade().map(|mount| mount.fullness());
+        let mount = mount.upgrade();
+        let fullness = mount.as_ref().map(|mount| mount.fullness());
         let fullness = fullness.unwrap_or_default();
+        let refusals = mount.map_or_else(Vec::new, |mount| mount.refusals());
+        let label = |(errno, count)| (format!("{{errno=\"{errno}\"}}"), count);
         Beside {
             connections: None,
-            errors: None,
+            errors: refusals.into_iter().map(label).collect(),
             figures: vec![(source.clone(), figures_of(fullness))],
             troubles: trouble_of(&source, fullness).into_iter().collect(),
         }
@@ -173,8 +174,15 @@ fn trouble_of(source: &str, fullness: Fullness) -> Option<String> {
     })
 }
 
-fn budget_of(arguments: &MountArguments, shares: Shares) -> Settings {
-    Settings {
+/// The settings of the cache and its store, if they can be used on this machine.
+pub(super) fn settings_of(
+    arguments: &MountArguments,
+) -> Result<(Settings, BackingSettings), CommandError> {
+    let (tuning, shares) = (&arguments.tuning, Shares::of(arguments.memory_bytes));
+    machine::check_memory(arguments.memory_bytes, arguments.floor_bytes)?;
+    // All files of the folder are in one store.
+    tuning.expect_stores(1)?;
+    let settings = Settings {
         memory_bytes: shares.cache_bytes(),
         objects_limit: shares.objects(),
         answer_timeout: answer_timeout(arguments.flags.answer_timeout),
@@ -185,10 +193,15 @@ fn budget_of(arguments: &MountArguments, shares: Shares) -> Settings {
         // Memory that may be given back is not taken before it is needed.
         prefault: arguments.floor_bytes.is_none(),
         ..Settings::default()
-    }
+    };
+    let settings = usable(&settings, shares.beside_bytes(), tuning)?;
+    Ok((
+        settings,
+        tuning.of_store(0, arguments.flags.promises.backing())?,
+    ))
 }
 
-fn settings_of(arguments: &MountArguments, shares: Shares) -> MountSettings {
+fn mount_of(arguments: &MountArguments, shares: Shares) -> MountSettings {
     MountSettings {
         source: arguments.source.clone(),
         mount_point: arguments.mount_point.clone(),

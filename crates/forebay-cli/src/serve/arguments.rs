@@ -1,12 +1,12 @@
 //! The arguments of `forebay serve`, and their meaning.
 
-use crate::config::Tuning;
+use crate::config::{Tuning, export_key};
 use crate::daemon::budget::{MemoryRange, memory_range};
-use crate::daemon::flags::ServerFlags;
+use crate::daemon::flags::{ServerFlags, socket_path};
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, Subcommand};
-use forebay_base::units::parse_size;
+use forebay_base::units::{parse_size, show_bytes};
 use forebay_bucket::is_chunk_size;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ struct TypedNbd {
     paths: Vec<PathBuf>,
     /// Listen on a unix socket that only this user may connect to. Without it and --listen, the
     /// socket is used that systemd or a client hands over
-    #[arg(long, value_name = "SOCK")]
+    #[arg(long, value_name = "SOCK", value_parser = socket_path())]
     socket: Option<PathBuf>,
     /// Listen on a TCP address; one that other machines can reach needs TLS
     #[arg(long, value_name = "ADDR", conflicts_with = "socket")]
@@ -61,7 +61,7 @@ struct TypedNbd {
           hide_default_value = true, hide_possible_values = true)]
     read_only: bool,
     /// Create PATH with this length if it does not exist
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "read_only")]
+    #[arg(long, value_name = "SIZE", value_parser = image_size, conflicts_with = "read_only")]
     create: Option<u64>,
     /// Bytes of an object of a volume in a bucket that is created, a power of two from 64K to 8M
     #[arg(long, value_name = "SIZE", value_parser = chunk_size, requires = "create",
@@ -181,23 +181,27 @@ impl TypedServe {
     /// A bad call, reported by clap.
     pub(crate) fn checked<C: CommandFactory>(self) -> Result<ServeArguments, clap::Error> {
         let TypedFront::Nbd(typed) = self.front;
-        let refuse = |kind, text: &str| refusal::<C>(&["serve", "nbd"], kind, text);
+        let refuse = |key: &str, kind, text: &str| refusal::<C>(&["serve", "nbd"], key, kind, text);
         let listen = match (typed.socket, typed.listen, typed.tls.files()) {
             (_, Some(address), Some(files)) => ListenAddress::Tls(address, files),
             (_, Some(address), None) => ListenAddress::Tcp(address),
             (Some(_), None, Some(_)) => {
                 let text = "TLS is for --listen; a unix socket is protected by its mode";
-                return Err(refuse(ErrorKind::ArgumentConflict, text));
+                return Err(refuse("nbd.socket", ErrorKind::ArgumentConflict, text));
             }
             (Some(path), None, None) => ListenAddress::Unix(path),
             (None, None, files) if is_given_socket() => ListenAddress::Given(files),
             (None, None, _) => {
                 let text = "give --socket or --listen, or hand a socket over (LISTEN_FDS)";
-                return Err(refuse(ErrorKind::MissingRequiredArgument, text));
+                return Err(refuse(
+                    "nbd.socket",
+                    ErrorKind::MissingRequiredArgument,
+                    text,
+                ));
             }
         };
         let images = name_images(typed.paths, typed.names)
-            .map_err(|text| refuse(ErrorKind::WrongNumberOfValues, &text))?;
+            .map_err(|(at, text)| refuse(&export_key(at), ErrorKind::WrongNumberOfValues, &text))?;
         Ok(ServeArguments {
             images,
             listen,
@@ -247,6 +251,18 @@ fn dead_percent(text: &str) -> Result<Garbage, String> {
     Ok(Garbage(Some(percent)))
 }
 
+/// The length of an image.
+fn image_size(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    if (1..=forebay::LONGEST_BYTES).contains(&bytes) {
+        return Ok(bytes);
+    }
+    let most = show_bytes(forebay::LONGEST_BYTES);
+    Err(format!(
+        "an image has at least one byte, and at most {most}"
+    ))
+}
+
 /// The size of a chunk.
 fn chunk_size(text: &str) -> Result<u32, String> {
     let refused = || "write a power of two from 64K to 8M".to_owned();
@@ -258,8 +274,11 @@ fn chunk_size(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Names the export of each image.
-fn name_images(paths: Vec<PathBuf>, names: Vec<String>) -> Result<Vec<ImageArguments>, String> {
+/// Names the export of each image. A refusal says which image it is about.
+fn name_images(
+    paths: Vec<PathBuf>,
+    names: Vec<String>,
+) -> Result<Vec<ImageArguments>, (usize, String)> {
     let names = if !names.is_empty() {
         names
     } else if paths.len() == 1 {
@@ -267,26 +286,27 @@ fn name_images(paths: Vec<PathBuf>, names: Vec<String>) -> Result<Vec<ImageArgum
     } else {
         let file_name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into());
         let named: Option<Vec<String>> = paths.iter().map(file_name).collect();
-        named.ok_or("a PATH has no file name: give --export NAME for each PATH")?
+        let unnamed = paths.iter().position(|path| path.file_name().is_none());
+        let text = "a PATH has no file name: give --export NAME for each PATH".to_owned();
+        named.ok_or((unnamed.unwrap_or(0), text))?
     };
     if names.len() != paths.len() {
-        return Err(format!(
+        let text = format!(
             "{} PATHs and {} names: give --export NAME once for each PATH, in the same order",
             paths.len(),
             names.len()
-        ));
+        );
+        return Err((0, text));
     }
-    if let Some(name) = names.iter().find(|name| name.len() > 4096) {
-        return Err(format!(
-            "an export's name has at most 4096 bytes, not {}",
-            name.len()
-        ));
+    if let Some(at) = names.iter().position(|name| name.len() > 4096) {
+        let length = names[at].len();
+        let text = format!("an export's name has at most 4096 bytes, not {length}");
+        return Err((at, text));
     }
-    if let Some(name) = (1..names.len()).find(|&at| names[..at].contains(&names[at])) {
-        return Err(format!(
-            "two exports are called '{}': give each its own --export NAME",
-            names[name]
-        ));
+    if let Some(at) = (1..names.len()).find(|&at| names[..at].contains(&names[at])) {
+        let name = &names[at];
+        let text = format!("two exports are called '{name}': give each its own --export NAME");
+        return Err((at, text));
     }
     let images = paths.into_iter().zip(names);
     Ok(images

@@ -78,12 +78,13 @@ impl Plan {
             let least = least
                 .max(rest + LEAST_SHARED_BYTES)
                 .next_multiple_of(1 << 20);
-            return Err(CommandError::BadCall(format!(
+            let text = format!(
                 "--memory {} is too little for {clients} clients at once and a cache: give {} at \
                  least, or fewer --clients",
                 show_bytes(memory_bytes),
                 show_bytes(least),
-            )));
+            );
+            return Err(CommandError::setting("memory", &text));
         };
         Ok(Plan {
             clients,
@@ -121,6 +122,13 @@ fn count_of(arguments: &ServeArguments, schemes: &[&str]) -> u64 {
         schemes.iter().any(has)
     };
     arguments.images.iter().filter(begins).count() as u64
+}
+
+/// How many stores the images are in: all files and devices are in one.
+pub(super) fn stores(arguments: &ServeArguments) -> usize {
+    let elsewhere = in_servers(arguments) + in_buckets(arguments);
+    let has_files = elsewhere < arguments.images.len() as u64;
+    elsewhere as usize + usize::from(has_files)
 }
 
 /// Memory for each volume in a bucket, of `memory_bytes` in all.

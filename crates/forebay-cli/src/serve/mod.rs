@@ -8,4 +8,4 @@ mod nbd;
 mod notices;
 
 pub(crate) use arguments::{ServeArguments, TypedServe};
-pub(crate) use nbd::run;
+pub(crate) use nbd::{check, run};

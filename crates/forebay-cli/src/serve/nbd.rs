@@ -3,7 +3,7 @@
 use super::arguments::{ListenAddress, ServeArguments, TlsFiles};
 use super::images;
 use super::losses::Losses;
-use super::memory::{Plan, code_bytes, stores_bytes, threads};
+use super::memory::{Plan, code_bytes, stores, stores_bytes, threads};
 use super::notices::Notices;
 use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, reporting, write_all};
@@ -13,7 +13,7 @@ use crate::daemon::metrics::Beside;
 use crate::daemon::patience::answer_timeout;
 use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
-use crate::daemon::store::cache_of;
+use crate::daemon::store::{cache_of, usable};
 use crate::daemon::troubles::report_troubles;
 use crate::daemon::{heap, limits, machine, memory, metrics, pressure, scrape};
 use crate::error::CommandError;
@@ -38,19 +38,26 @@ const OWN_DESCRIPTORS: u64 = 64;
 /// A client that does not read the answers to its last requests for this long is cut off.
 const DRAIN_PATIENCE: Span = Span::from_secs(10);
 
+/// Refuses what a start would refuse before it takes anything.
+pub(crate) fn check(arguments: &ServeArguments) -> Result<(), CommandError> {
+    let planned = planned(arguments);
+    planned
+        .map(drop)
+        .map_err(|error| arguments.tuning.located(error))
+}
+
 /// Serves until a signal ends it.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
-    machine::check_memory(arguments.memory_bytes, arguments.floor_bytes)?;
+    let (plan, settings) = planned(arguments).map_err(|error| arguments.tuning.located(error))?;
     limits::survive_file_size_limit()?;
-    let plan = plan(arguments)?;
-    check_counts(arguments, &plan)?;
+    limits::check_threads(threads())?;
     heap::bound();
     let unmarked = memory::become_flusher();
     let listener = listen(&arguments.listen)?;
     let uri = listener.uri();
     let rt = Rt::real();
     let feed = Arc::new(Feed::default());
-    let (cache, exports, losses) = build(arguments, &plan, &rt, feed.clone())?;
+    let (cache, exports, losses) = build(arguments, settings, &rt, feed.clone())?;
     let unlocked = memory::lock_what_is_used();
     let is_written = Arc::new(Mutex::new(false));
     let ending = Ending::listen(&cache, is_written.clone(), || {})?;
@@ -111,7 +118,7 @@ fn beside(server: &Arc<Server>, losses: &Losses) -> Box<dyn Fn() -> Beside + Sen
     let (server, losses) = (server.clone(), losses.clone());
     Box::new(move || Beside {
         connections: Some(server.connections()),
-        errors: Some(server.errors()),
+        errors: vec![(String::new(), server.errors())],
         figures: losses.figures(),
         troubles: Vec::new(),
     })
@@ -124,13 +131,17 @@ fn listen(place: &ListenAddress) -> Result<Listener, CommandError> {
         ListenAddress::Tls(address, files) => Listener::tls(*address, credentials(files)?),
         ListenAddress::Given(files) => given(files.as_ref().map(credentials).transpose()?)?,
     };
-    listener.map_err(|error| match error {
+    listener.map_err(not_listening)
+}
+
+fn not_listening(error: ListenError) -> CommandError {
+    match error {
         ListenError::NotLoopback { address } => CommandError::Served(format!(
             "{address} can be reached from other machines: give --tls-certificates DIR, or a \
              loopback address, or --socket"
         )),
         error => CommandError::Served(error.to_string()),
-    })
+    }
 }
 
 /// The socket that was handed over, as systemd does it.
@@ -175,6 +186,36 @@ fn credentials(files: &TlsFiles) -> Result<TlsCredentials, CommandError> {
     credentials.map_err(|error| CommandError::Served(error.to_string()))
 }
 
+/// How the memory is divided and the settings of the cache, if this machine can have them.
+fn planned(arguments: &ServeArguments) -> Result<(Plan, Settings), CommandError> {
+    machine::check_memory(arguments.memory_bytes, arguments.floor_bytes)?;
+    if let ListenAddress::Tcp(address) = arguments.listen {
+        let refused = |error| CommandError::setting("nbd.listen", &not_listening(error));
+        Listener::check_tcp(address).map_err(refused)?;
+    }
+    let plan = plan(arguments)?;
+    check_descriptors(arguments, &plan)?;
+    let (tuning, stores) = (&arguments.tuning, stores(arguments));
+    tuning.expect_stores(stores)?;
+    for bdi in 0..stores {
+        tuning.of_store(bdi, arguments.flags.promises.backing())?;
+    }
+    // What the cache does not have stays the same whatever the cache gives.
+    let beside_bytes = arguments.memory_bytes - plan.cache_bytes;
+    let settings = Settings {
+        memory_bytes: plan.cache_bytes,
+        answer_timeout: answer_timeout(arguments.flags.answer_timeout),
+        at_risk: arguments.flags.promises.at_risk,
+        elastic: arguments.floor_bytes.map(|floor_bytes| Elastic {
+            floor_bytes: floor_bytes.saturating_sub(beside_bytes),
+        }),
+        // Memory that may be given back is not taken before it is needed.
+        prefault: arguments.floor_bytes.is_none(),
+        ..Settings::default()
+    };
+    Ok((plan, usable(&settings, beside_bytes, tuning)?))
+}
+
 fn plan(arguments: &ServeArguments) -> Result<Plan, CommandError> {
     let has_tls = matches!(
         arguments.listen,
@@ -190,43 +231,31 @@ fn plan(arguments: &ServeArguments) -> Result<Plan, CommandError> {
 }
 
 /// Refuses counts that the system does not allow.
-fn check_counts(arguments: &ServeArguments, plan: &Plan) -> Result<(), CommandError> {
+fn check_descriptors(arguments: &ServeArguments, plan: &Plan) -> Result<(), CommandError> {
     let granted = raise_descriptor_limit();
     let beside = OWN_DESCRIPTORS + IMAGE_DESCRIPTORS * arguments.images.len() as u64;
     let clients = granted.saturating_sub(beside) / CLIENT_DESCRIPTORS;
     if clients < plan.clients {
-        return Err(CommandError::BadCall(format!(
+        let text = format!(
             "{} clients and {} images need {} files open at once, and this process may open \
              {granted} (ulimit -n): raise that, or give --clients {clients} or fewer images",
             plan.clients,
             arguments.images.len(),
             beside + plan.clients * CLIENT_DESCRIPTORS,
-        )));
+        );
+        return Err(CommandError::setting("nbd.clients", &text));
     }
-    limits::check_threads(threads())
+    Ok(())
 }
 
 /// The cache and the images that it serves.
 fn build(
     arguments: &ServeArguments,
-    plan: &Plan,
+    settings: Settings,
     rt: &Rt,
     feed: Arc<Feed>,
 ) -> Result<(Cache, Vec<Export>, Losses), CommandError> {
-    // What the cache does not have stays the same whatever the cache gives.
-    let beside_bytes = arguments.memory_bytes - plan.cache_bytes;
-    let settings = Settings {
-        memory_bytes: plan.cache_bytes,
-        answer_timeout: answer_timeout(arguments.flags.answer_timeout),
-        at_risk: arguments.flags.promises.at_risk,
-        elastic: arguments.floor_bytes.map(|floor_bytes| Elastic {
-            floor_bytes: floor_bytes.saturating_sub(beside_bytes),
-        }),
-        // Memory that may be given back is not taken before it is needed.
-        prefault: arguments.floor_bytes.is_none(),
-        ..Settings::default()
-    };
-    let cache = cache_of(&settings, beside_bytes, &arguments.tuning, rt, feed)?;
+    let cache = cache_of(settings, rt, feed)?;
     pressure::watch(&cache)?;
     let (exports, served) = images::open(arguments, &cache)?;
     Ok((cache, exports, Losses::new(served)))

@@ -64,11 +64,7 @@ impl Below {
 
     fn or_left_out(self, what: &str, made: &Result<(), String>) -> Option<Below> {
         if let Err(missing) = made {
-            let line = format!("{what} is left out: {missing}\n");
-            // Past the capture of the test's output.
-            std::io::stderr()
-                .write_all(line.as_bytes())
-                .unwrap_or_default();
+            say_left_out(what, missing);
         }
         made.is_ok().then_some(self)
     }
@@ -85,6 +81,18 @@ impl Below {
     /// Its root.
     pub(crate) fn root(&self) -> PathBuf {
         self.at("root")
+    }
+
+    /// Gives the subvolume `part` a quota; false, and says why, where that cannot be done.
+    pub(crate) fn limit_part(&self, most: &str) -> bool {
+        let btrfs = |words: &[&str], at: PathBuf| run(Command::new("btrfs").args(words).arg(at));
+        let enabled = btrfs(&["quota", "enable"], self.root());
+        let part = self.root().join("part");
+        let limited = enabled.and_then(|()| btrfs(&["qgroup", "limit", most], part));
+        if let Err(missing) = &limited {
+            say_left_out("a quota", missing);
+        }
+        limited.is_ok()
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -153,6 +161,13 @@ impl Drop for Below {
             run(Command::new("umount").arg("-l").arg(&at)).expect("it was mounted");
         }
     }
+}
+
+fn say_left_out(what: &str, missing: &str) {
+    let line = format!("{what} is left out: {missing}\n");
+    // Past the capture of the test's output.
+    let said = std::io::stderr().write_all(line.as_bytes());
+    said.unwrap_or_default();
 }
 
 fn run(command: &mut Command) -> Result<(), String> {

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 /// How long a test waits for what has to happen: the kernel reports a last close without waiting
 /// for us, and until then a new open gets the old content.
-pub(crate) const PATIENCE: Span = Span::from_secs(30);
+pub(crate) const PATIENCE: Span = Span::from_secs(120);
 
 /// Calls `try_once` until it returns true.
 pub(crate) fn until(what: &str, mut try_once: impl FnMut() -> bool) {

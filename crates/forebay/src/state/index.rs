@@ -20,7 +20,7 @@ use forebay_base::sync::atomic::{AtomicU32, Ordering};
 /// Bits of a key that hold the page index: files up to 4 PiB.
 pub(crate) const INDEX_BITS: u32 = 40;
 /// Longest object that a cache can address: 4 PiB.
-pub(crate) const LONGEST_BYTES: u64 = (1 << INDEX_BITS) * PAGE_BYTES as u64;
+pub const LONGEST_BYTES: u64 = (1 << INDEX_BITS) * PAGE_BYTES as u64;
 /// Objects that a cache may know: their numbers fill the rest of the key, and number 0 stands for
 /// none.
 pub(crate) const OBJECTS_LIMIT: u32 = 1 << (64 - INDEX_BITS);
