@@ -13,7 +13,8 @@ use forebay_rt::wait::{Slot, WaitQueue};
 use forebay_rt::{block_on, say};
 use forebay_store::{Crew, Durability, Extent, Failure, Geometry, Io, ObjectId, Store};
 use forebay_volume::{
-    Access, Appended, Manifest, Opened, Opening, PAGE_BYTES, Progress, VolumeFault, Writer,
+    Access, Appended, Call, Manifest, Opened, Opening, PAGE_BYTES, Progress, Twin, VolumeFault,
+    Writer,
 };
 use std::fmt;
 use std::io;
@@ -25,8 +26,8 @@ const IO_PAGES_LIMIT: u64 = 256;
 const UPLOADS_LIMIT: u64 = 16;
 /// Threads for reads, beside one for each upload.
 const READERS: usize = 8;
-/// Threads for what nobody waits for: a record or a map, and a removal.
-const KEEPERS: usize = 2;
+/// Threads for the two copies of a record, or a map, and for removals.
+const KEEPERS: usize = 3;
 /// Chunks in memory for each upload: as it was found, as it is put together and sent, and one that
 /// an answer which came too early leaves on its way.
 const UPLOAD_CHUNKS: u64 = 3;
@@ -274,7 +275,10 @@ impl Asker {
         writer.close();
         let writer = Mutex::new(writer);
         // If that fails too, the next writer has to take it over.
-        let _ = self.record(|| lock(&writer).next(), |reply| lock(&writer).answer(reply));
+        for twin in Twin::BOTH {
+            let answer = |reply| lock(&writer).answer(twin, reply);
+            let _ = self.record(|| lock(&writer).next(twin), answer);
+        }
     }
 }
 
@@ -337,15 +341,15 @@ impl Core {
                 });
                 lock(&self.desk).uploaded(job, result, &mut ended);
             }
-            Job::Record => {
-                let next = || lock(&self.desk).next_call();
-                let answer = |reply| lock(&self.desk).answer(reply);
+            Job::Record(twin) => {
+                let next = || lock(&self.desk).next_call(twin);
+                let answer = |reply| lock(&self.desk).answer(twin, reply);
                 let result = self.asker.record(next, answer);
                 if result == Err(Failure::Fenced) {
                     let number = lock(&self.desk).last_number();
                     self.say_fenced(number);
                 }
-                lock(&self.desk).recorded(result, &mut ended);
+                lock(&self.desk).copied(result, &mut ended);
             }
             Job::Map(mut append) => {
                 // A map that could not be made is made some records later.
@@ -363,22 +367,23 @@ impl Core {
     /// Whether another writer has the volume. An object that is missing may be one that it does not
     /// need.
     fn is_succeeded(&self) -> bool {
-        let (successor, number) = {
+        let (successors, number) = {
             let desk = lock(&self.desk);
             if desk.is_fenced() {
                 return true;
             }
-            (desk.successor(), desk.last_number() + 1)
+            let successors = Twin::BOTH.map(|twin| desk.successor(twin));
+            (successors, desk.last_number() + 1)
         };
-        let found = successor.map(|call| self.asker.get(&call));
-        if !matches!(found, Some(Ok(Some(_)))) {
+        let is_there = |call: &Call| matches!(self.asker.get(call), Ok(Some(_)));
+        if !successors.iter().flatten().any(is_there) {
             return false;
         }
         let mut ended = Ended::default();
         {
             let mut desk = lock(&self.desk);
             // It may be a record of our own, made since the question was put.
-            if desk.successor().is_none() || desk.last_number() + 1 != number {
+            if desk.successor(Twin::First).is_none() || desk.last_number() + 1 != number {
                 return desk.is_fenced();
             }
             desk.succeeded(&mut ended);

@@ -14,7 +14,8 @@ use crate::record::{Body, Content, Record, page_at};
 use std::collections::BTreeMap;
 
 const MAGIC: [u8; 6] = *b"FBVMAP";
-const FORMAT: u16 = 1;
+/// Maps of format 1 do not name their volume.
+const FORMAT: u16 = 2;
 
 /// A page that lies in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub struct ChunkObject {
 /// Where every byte of a volume is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Map {
+    /// The checksum of the manifest.
+    volume: u32,
     number: u64,
     checksum: u32,
     epoch: u64,
@@ -57,6 +60,7 @@ impl Map {
     /// The map of a new volume: zeros.
     pub fn new(manifest: &Manifest) -> Map {
         Map {
+            volume: manifest.checksum(),
             number: 0,
             checksum: manifest.checksum(),
             epoch: 0,
@@ -195,7 +199,7 @@ impl Map {
             return Err("it does not follow the record before");
         }
         let is_new = matches!(record.body, Body::Open { .. });
-        let is_next = is_new && record.epoch == self.epoch + 1;
+        let is_next = is_new && record.epoch > self.epoch;
         let is_same = !is_new
             && self.is_open
             && (record.epoch, record.writer) == (self.epoch, self.writer)
@@ -239,6 +243,7 @@ impl Map {
         bytes.extend(self.writer.to_le_bytes());
         bytes.extend(self.settled.to_le_bytes());
         bytes.extend(u32::from(self.is_open).to_le_bytes());
+        bytes.extend(self.volume.to_le_bytes());
         let count = |bytes: &mut Vec<u8>, count: usize| {
             bytes.extend((count as u64).to_le_bytes());
         };
@@ -286,6 +291,9 @@ impl Map {
             },
             ..Map::new(manifest)
         };
+        if fields.format() > 1 && fields.u32()? != map.volume {
+            return Err(fields.damaged("it is of another volume"));
+        }
         if map.number != number {
             return Err(fields.damaged("its number"));
         }
