@@ -5,7 +5,7 @@ use crate::asker::Asker;
 use crate::store::BucketError;
 use forebay_volume::{
     Call, ChunkObject, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, Manifest, Map, Opened, Record,
-    TWIN_PREFIX, Twin, VolumeFault, crc32c, map_key, number_of,
+    TWIN_PREFIX, Twin, VolumeFault, map_key, number_of,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct Checked {
 }
 
 /// What is read.
-enum Item {
+pub(crate) enum Item {
     /// An object with a chunk, and its length.
     Chunk(ChunkObject, u64),
     /// Both copies of a record, and how many pages of it are needed.
@@ -52,7 +52,8 @@ impl Asker {
         Ok(all)
     }
 
-    fn items(&self, opened: &Opened) -> Result<Vec<Item>, BucketError> {
+    /// All that `opened` consists of, but for the manifest.
+    pub(crate) fn items(&self, opened: &Opened) -> Result<Vec<Item>, BucketError> {
         let map = &opened.map;
         let Manifest {
             length_bytes,
@@ -118,7 +119,8 @@ impl Asker {
         })
     }
 
-    fn object(&self, key: &str) -> Result<Option<Vec<u8>>, BucketError> {
+    /// A whole object, if it is there.
+    pub(crate) fn object(&self, key: &str) -> Result<Option<Vec<u8>>, BucketError> {
         let call = Call::Get {
             key: key.to_owned(),
             range: None,
@@ -136,20 +138,11 @@ impl Asker {
         match item {
             Item::Chunk(object, length_bytes) => {
                 let key = object.name.to_string();
-                let what = match self.object(&key)? {
-                    None => {
-                        checked.faults.push(missing(&key));
-                        return Ok(checked);
-                    }
-                    Some(bytes) if bytes.len() as u64 != length_bytes => "its length",
-                    Some(bytes) if crc32c(&bytes) != object.crc => "its checksum",
-                    Some(_) => {
-                        checked.chunks = 1;
-                        return Ok(checked);
-                    }
-                };
-                let fault = VolumeFault::Damaged { key, what };
-                checked.faults.push(fault.to_string());
+                match self.object(&key)?.map(|it| object.check(&it, length_bytes)) {
+                    None => checked.faults.push(missing(&key)),
+                    Some(Ok(())) => checked.chunks = 1,
+                    Some(Err(fault)) => checked.faults.push(fault.to_string()),
+                }
             }
             Item::Record(number, pages) => {
                 self.check_record(number, pages, number == last, &mut checked)?

@@ -17,6 +17,7 @@ mod answers;
 mod asker;
 mod bucket;
 mod check;
+mod copy;
 mod desk;
 mod folder;
 mod jobs;
@@ -31,6 +32,7 @@ mod upkeep;
 
 pub use bucket::{Bucket, Trouble};
 pub use check::Checked;
+pub use copy::{Progress, copy, remove};
 pub use folder::FolderBucket;
 pub use opener::{BucketOpener, CHUNK_BYTES, SCHEMES, bucket_at, is_chunk_size};
 pub use remote::RemoteBucket;

@@ -86,6 +86,9 @@ pub enum BucketError {
         /// What there is.
         memory_bytes: u64,
     },
+    /// A copy would lie upon something else.
+    #[error("there is a volume already, or objects of one; copy to another place")]
+    Occupied,
     /// The system refused threads.
     #[error("a thread cannot be started: {0}")]
     System(#[from] io::Error),
@@ -271,7 +274,7 @@ impl Asker {
     }
 
     /// Leaves a volume to others that was opened and cannot be used after all.
-    fn leave(&self, mut writer: Writer) {
+    pub(crate) fn leave(&self, mut writer: Writer) {
         writer.close();
         let writer = Mutex::new(writer);
         // If that fails too, the next writer has to take it over.

@@ -100,7 +100,7 @@ pub fn check(bucket: Arc<dyn Bucket>) -> Result<Checked, BucketError> {
     }
 }
 
-fn asker(bucket: Arc<dyn Bucket>) -> Asker {
+pub(crate) fn asker(bucket: Arc<dyn Bucket>) -> Asker {
     Asker::new(bucket, String::new(), ANSWER_TIMEOUT)
 }
 

@@ -20,7 +20,7 @@ use crate::opening::{Access, Opened, Opening};
 use std::collections::BTreeSet;
 
 /// The bytes of the object [`MAPPED_KEY`].
-pub(crate) const MAPPED: &[u8] = b"records were removed\n";
+pub const MAPPED: &[u8] = b"records were removed\n";
 /// What is listed, in this order: maps go before the records that they cover.
 const PREFIXES: [&str; 4] = [MAP_PREFIX, LOG_PREFIX, TWIN_PREFIX, DATA_PREFIX];
 

@@ -98,13 +98,13 @@ mod writer;
 pub use append::{Append, Appended};
 pub use call::{Call, Progress, Reply};
 pub use checksum::crc32c;
-pub use collecting::{Collected, Collecting, unneeded};
+pub use collecting::{Collected, Collecting, MAPPED, unneeded};
 pub use fault::VolumeFault;
 pub use manifest::{CHUNKS_LIMIT, Manifest, PAGE_BYTES};
 pub use map::{ChunkObject, InlinePage, Map};
 pub use name::{
-    ChunkName, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, MAPPED_KEY, TWIN_PREFIX, Twin,
-    log_key, map_key, number_of,
+    ChunkName, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, MAPPED_KEY, PROBE_PREFIX,
+    TWIN_PREFIX, Twin, log_key, map_key, number_of,
 };
 pub use opening::{Access, Opened, Opening, Writing};
 pub use record::{Body, Content, INLINE_PAGES, Record, WHO_BYTES};

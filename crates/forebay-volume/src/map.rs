@@ -37,6 +37,22 @@ pub struct ChunkObject {
     pub crc: u32,
 }
 
+impl ChunkObject {
+    /// Whether `bytes` are those of this object, which has `length_bytes`.
+    ///
+    /// # Errors
+    /// [`VolumeFault::Damaged`].
+    pub fn check(&self, bytes: &[u8], length_bytes: u64) -> Result<(), VolumeFault> {
+        let what = match bytes {
+            _ if bytes.len() as u64 != length_bytes => "its length",
+            _ if crc32c(bytes) != self.crc => "its checksum",
+            _ => return Ok(()),
+        };
+        let key = self.name.to_string();
+        Err(VolumeFault::Damaged { key, what })
+    }
+}
+
 /// Where every byte of a volume is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Map {

@@ -14,7 +14,7 @@ pub const TWIN_PREFIX: &str = "twin/";
 /// are there.
 pub const MAPPED_KEY: &str = "mapped";
 /// What the keys of probes begin with.
-pub(crate) const PROBE_PREFIX: &str = "probe/";
+pub const PROBE_PREFIX: &str = "probe/";
 /// What the keys of chunks begin with.
 pub const DATA_PREFIX: &str = "data/";
 
