@@ -110,6 +110,29 @@ fn a_bucket_that_replaces_what_is_there_is_refused() {
 }
 
 #[test]
+fn a_bucket_whose_listings_come_late_is_refused() {
+    let mut bucket = Bucket {
+        lists_nothing: true,
+        ..Bucket::default()
+    };
+    let refused = open(&mut bucket, writing(1, 1 << 20)).unwrap_err();
+    assert_eq!(refused, VolumeFault::LateListing);
+    assert!(!bucket.objects.contains_key("volume"));
+}
+
+#[test]
+fn a_volume_whose_manifest_is_lost_is_not_made_again() {
+    let mut bucket = Bucket::default();
+    open(&mut bucket, writing(1, 1 << 20)).unwrap();
+    bucket.objects.remove("volume");
+    for lost in [None, Some(Twin::First.key(1))] {
+        lost.map(|key| bucket.objects.remove(&key));
+        let refused = open(&mut bucket, writing(2, 1 << 20)).unwrap_err();
+        assert!(matches!(refused, VolumeFault::Missing { key } if key == "volume"));
+    }
+}
+
+#[test]
 fn what_is_open_or_has_another_length_is_refused_and_unchanged() {
     let mut bucket = Bucket::default();
     let mut first = open(&mut bucket, writing(1, 1 << 20)).unwrap();
