@@ -6,6 +6,7 @@ use crate::bucket::Bucket;
 use crate::check::Item;
 use crate::store::BucketError;
 use crate::upkeep::asker;
+use forebay_base::sync::{Mutex, lock};
 use forebay_rt::fresh_number;
 use forebay_volume::{
     Access, Append, Appended, Call, Collected, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX,
@@ -190,6 +191,17 @@ impl Asker {
         match self.append(&mut Append::new(key, bytes))? {
             Appended::Ours => Ok(()),
             Appended::Theirs => Err(BucketError::Occupied),
+        }
+    }
+
+    /// Leaves a volume to others.
+    fn leave(&self, mut writer: Writer) {
+        writer.close();
+        let writer = Mutex::new(writer);
+        // If that fails, the next writer has to take it over.
+        for twin in Twin::BOTH {
+            let answer = |reply| lock(&writer).answer(twin, reply);
+            let _ = self.record(|| lock(&writer).next(twin), answer);
         }
     }
 

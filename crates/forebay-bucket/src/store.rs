@@ -13,8 +13,8 @@ use forebay_rt::wait::{Slot, WaitQueue};
 use forebay_rt::{block_on, say};
 use forebay_store::{Crew, Durability, Extent, Failure, Geometry, Io, ObjectId, Store};
 use forebay_volume::{
-    Access, Appended, Call, Manifest, Opened, Opening, PAGE_BYTES, Progress, Twin, VolumeFault,
-    Writer,
+    Access, Appended, Call, MANIFEST_KEY, Manifest, Map, Opened, Opening, PAGE_BYTES, Progress,
+    Twin, VolumeFault, Writer,
 };
 use std::fmt;
 use std::io;
@@ -73,12 +73,14 @@ pub enum BucketError {
     /// The bucket does not answer, or refuses.
     #[error(transparent)]
     Bucket(#[from] Trouble),
-    /// The volume's chunks are too large for the memory.
+    /// The volume's map or its chunks are too large for the memory.
     #[error(
-        "its chunks of {chunk_bytes} bytes need {needed_bytes} bytes of memory for uploads, and \
-         there are {memory_bytes}; give more memory"
+        "its map and uploads of chunks of {chunk_bytes} bytes need {needed_bytes} bytes of memory, \
+         {map_bytes} of them for the map, and there are {memory_bytes}; give more memory"
     )]
     Memory {
+        /// Bytes that the map of a full volume takes.
+        map_bytes: u64,
         /// Bytes of a chunk.
         chunk_bytes: u32,
         /// The least that is enough.
@@ -168,21 +170,17 @@ impl BucketStore {
     ) -> Result<Arc<BucketStore>, BucketError> {
         let is_read_only = access == Access::Read;
         let asker = Asker::new(bucket, name.to_owned(), settings.answer_timeout);
+        // What has no room is refused before its map is read.
+        if let Some(manifest) = asker.manifest(&access)? {
+            limits(&manifest, settings.memory_bytes)?;
+        }
         let opened = asker.open(access)?;
         asker.note_open();
         let manifest = opened.manifest;
         let writer = Writer::new(opened);
-        let limits = match limits(&manifest, settings.memory_bytes) {
-            Ok(limits) => Limits {
-                dead_percent: settings.dead_percent,
-                ..limits
-            },
-            Err(error) => {
-                if !is_read_only {
-                    asker.leave(writer);
-                }
-                return Err(error);
-            }
+        let limits = Limits {
+            dead_percent: settings.dead_percent,
+            ..limits(&manifest, settings.memory_bytes)?
         };
         let core = Arc::new(Core {
             desk: Mutex::new(Desk::new(writer, limits, is_read_only)),
@@ -242,9 +240,11 @@ fn limits(manifest: &Manifest, memory_bytes: u64) -> Result<Limits, BucketError>
     let stack_bytes = SMALL_STACK_BYTES as u64;
     let upload_bytes = UPLOAD_CHUNKS * chunk_bytes + stack_bytes;
     let crew_bytes = (READERS + KEEPERS) as u64 * stack_bytes;
-    let needed_bytes = LEAST_STAGED_CHUNKS * chunk_bytes + upload_bytes + crew_bytes;
+    let map_bytes = Map::memory_bytes(manifest);
+    let needed_bytes = LEAST_STAGED_CHUNKS * chunk_bytes + upload_bytes + crew_bytes + map_bytes;
     if memory_bytes < needed_bytes {
         return Err(BucketError::Memory {
+            map_bytes,
             chunk_bytes: manifest.chunk_bytes,
             needed_bytes,
             memory_bytes,
@@ -273,15 +273,17 @@ impl Asker {
         }
     }
 
-    /// Leaves a volume to others that was opened and cannot be used after all.
-    pub(crate) fn leave(&self, mut writer: Writer) {
-        writer.close();
-        let writer = Mutex::new(writer);
-        // If that fails too, the next writer has to take it over.
-        for twin in Twin::BOTH {
-            let answer = |reply| lock(&writer).answer(twin, reply);
-            let _ = self.record(|| lock(&writer).next(twin), answer);
-        }
+    /// What never changes of the volume that is there, or is to be made.
+    fn manifest(&self, access: &Access) -> Result<Option<Manifest>, BucketError> {
+        let call = Call::Get {
+            key: MANIFEST_KEY.to_owned(),
+            range: None,
+        };
+        Ok(match (self.get(&call)?, access) {
+            (Some(bytes), _) => Some(Manifest::decode(&bytes)?),
+            (None, Access::Write(writing)) => writing.create,
+            (None, Access::Read) => None,
+        })
     }
 }
 

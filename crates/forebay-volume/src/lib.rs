@@ -78,6 +78,7 @@
 mod append;
 mod call;
 mod checksum;
+mod chunk_table;
 mod collecting;
 mod copying;
 mod fault;

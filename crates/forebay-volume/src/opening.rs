@@ -204,7 +204,7 @@ impl Opening {
                 } else if let Progress::Done(copied) = copied
                     && let Access::Write(writing) = &self.access
                 {
-                    let fence = Fence::new((**opened).clone(), writing, copied == Copied::Differs)?;
+                    let fence = Fence::new(opened.take(), writing, copied == Copied::Differs)?;
                     self.step = Step::Fence(Box::new(fence));
                 }
             }
@@ -280,6 +280,19 @@ impl Opened {
             return self.base;
         }
         self.older
+    }
+
+    /// What was opened. Nothing is left: the map of a large volume is not copied.
+    fn take(&mut self) -> Opened {
+        let manifest = self.manifest;
+        let nothing = Read {
+            map: Map::new(&manifest),
+            base: 0,
+            older: 0,
+            mapped: 0,
+            last: None,
+        };
+        std::mem::replace(self, Opened::new(manifest, nothing))
     }
 
     fn new(manifest: Manifest, read: Read) -> Opened {
@@ -373,7 +386,7 @@ impl Fence {
             }
             (None, Reply::Keys(keys)) => match newest(&keys, self.missing) {
                 newest if newest <= self.known => {
-                    return Ok(Progress::Done(Fenced::Has(self.opened.clone())));
+                    return Ok(Progress::Done(Fenced::Has(self.opened.take())));
                 }
                 newest => self.newer = Some(newest),
             },

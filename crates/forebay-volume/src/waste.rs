@@ -11,6 +11,9 @@ use crate::map::Map;
 use crate::name::{ChunkName, Twin, map_key};
 use std::collections::{BTreeSet, VecDeque};
 
+/// Objects that are remembered; `gc` finds what is more.
+const LIMIT: usize = 1 << 16;
+
 /// An object that nobody needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dead {
@@ -74,7 +77,19 @@ impl Waste {
 
     /// The record that is being made replaces `name`.
     pub(crate) fn replaced(&mut self, name: ChunkName) {
-        self.sealed.push(name);
+        if self.len() < LIMIT {
+            self.sealed.push(name);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.sealed.len() + self.chunks as usize + self.others as usize
+    }
+
+    /// How many objects with chunks wait for a map.
+    pub(crate) fn uncovered(&self) -> u64 {
+        let covering = self.covering.as_ref().map_or(0, |it| it.replaced.len());
+        (self.replaced.len() + covering) as u64
     }
 
     /// The record that was being made is in the log.
@@ -85,6 +100,9 @@ impl Waste {
 
     /// No record names `name` or will.
     pub(crate) fn never_named(&mut self, name: ChunkName) {
+        if self.len() >= LIMIT {
+            return;
+        }
         self.dead.push_back(Dead::Chunk(name));
         self.chunks += 1;
     }
@@ -123,7 +141,8 @@ impl Waste {
         let copies = records.flat_map(|number| Twin::BOTH.map(|twin| Dead::Record(number, twin)));
         // It goes before the records that it covers: see `Collecting`.
         let map = (self.older > 0).then_some(Dead::Map(self.older));
-        let others: Vec<Dead> = map.into_iter().chain(copies).collect();
+        let room = LIMIT.saturating_sub(self.len());
+        let others: Vec<Dead> = map.into_iter().chain(copies).take(room).collect();
         self.others += others.len() as u64;
         self.dead.extend(others);
         self.older = self.covered;
@@ -173,4 +192,31 @@ fn records_of(map: &Map) -> BTreeSet<u64> {
     let mut records: BTreeSet<u64> = map.openings().iter().copied().collect();
     records.extend(map.pages().map(|(_, inline)| inline.record));
     records
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Manifest;
+
+    #[test]
+    fn it_remembers_as_many_objects_as_it_may_however_many_are_useless() {
+        let manifest = Manifest::new(1, 1 << 30, 1 << 20).expect("it is possible");
+        let mut waste = Waste::new(&Map::new(&manifest), 0, 0);
+        for number in 0..2 * LIMIT as u64 {
+            let name = ChunkName { epoch: 1, number };
+            if number % 2 == 0 {
+                waste.never_named(name);
+            } else {
+                waste.replaced(name);
+                waste.recorded();
+            }
+        }
+        assert_eq!(waste.len(), LIMIT);
+        let mut removals = 0;
+        while waste.next().is_some() {
+            removals += 1;
+        }
+        assert_eq!(removals, LIMIT / 2, "no map covers the others");
+    }
 }

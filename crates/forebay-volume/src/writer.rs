@@ -25,8 +25,12 @@ use std::collections::BTreeMap;
 
 /// The most pages that may lie in records. A commit that would exceed it goes to chunks.
 pub const INLINE_TOTAL: usize = 4096;
-/// Records between maps: a start reads at most a few more.
+/// Records between maps at least, so that a start reads few.
 pub const RECORDS_BETWEEN_MAPS: u64 = 256;
+/// Bytes of a map for each record since the last one at most: a large map is made less often.
+const MAP_BYTES_PER_RECORD: u64 = 4096;
+/// A map that lets objects be removed may cost this part of their bytes.
+const MAP_SHARE: u64 = 8;
 
 /// Where the bytes of a page are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -492,8 +496,12 @@ impl Writer {
     /// start, and lets useless objects be removed, of which `most_bytes` may stay. See
     /// [`Writer::map_made`].
     pub fn map_to_make(&mut self, most_bytes: u64) -> Option<Append> {
-        let is_wanted = self.dead_bytes() > most_bytes && self.waste.wants_map();
-        self.map_after(if is_wanted { 1 } else { RECORDS_BETWEEN_MAPS })
+        let map_bytes = self.map.object_bytes();
+        let frees_bytes = self.waste.uncovered() * u64::from(self.manifest.chunk_bytes);
+        let is_worth_it = frees_bytes / MAP_SHARE >= map_bytes;
+        let is_wanted = self.dead_bytes() > most_bytes && self.waste.wants_map() && is_worth_it;
+        let usual = RECORDS_BETWEEN_MAPS.max(map_bytes / MAP_BYTES_PER_RECORD);
+        self.map_after(if is_wanted { 1 } else { usual })
     }
 
     /// The same, if `records` records have come.

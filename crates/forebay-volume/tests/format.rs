@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod opened;
+
 use forebay_volume::{
-    Body, ChunkName, Content, Manifest, Map, PAGE_BYTES, Record, VolumeFault, crc32c,
+    Access, Body, ChunkName, Content, Manifest, Map, Opening, PAGE_BYTES, Record, Twin,
+    VolumeFault, crc32c, log_key, map_key,
 };
+use opened::{Bucket, finish, writing};
 use proptest::prelude::*;
 
 const GOLDEN_MANIFEST: &[u8] = include_bytes!("golden/volume");
@@ -108,6 +112,41 @@ fn golden_objects_of_format_1_are_read() {
     assert_eq!(Map::decode(&manifest(), 3, OLD_MAP), Ok(old.clone()));
     // Everything is where it is in format 2, and what follows may be of either.
     assert!(old.pages().eq(map.pages()) && old.chunks().eq(map.chunks()));
+}
+
+/// A volume that an older program made, with its map or without.
+#[test]
+fn a_volume_of_format_1_is_opened_and_written_on() {
+    for has_map in [false, true] {
+        let mut bucket = Bucket::default();
+        let mut put = |key: String, bytes: &[u8]| bucket.objects.insert(key, bytes.to_vec());
+        put("volume".into(), GOLDEN_MANIFEST);
+        for (number, bytes) in (1..).zip(OLD_RECORDS) {
+            put(log_key(number), bytes);
+        }
+        if has_map {
+            put(map_key(3), OLD_MAP);
+        }
+        let access = || Access::Write(writing(2, 3 << 20));
+        let mut writer = finish(&mut bucket, Opening::new(access())).unwrap();
+        assert_eq!(writer.map().epoch(), 2);
+        let pages: Vec<_> = writer.map().pages().map(|(page, _)| page).collect();
+        assert_eq!(pages, [256]);
+        writer.stage(7, &[7; PAGE_BYTES as usize]);
+        writer.seal();
+        for twin in Twin::BOTH {
+            let reply = bucket.answer(writer.next(twin).unwrap());
+            writer.answer(twin, reply).unwrap();
+        }
+        let has_twin = |number| bucket.objects.contains_key(&Twin::Second.key(number));
+        // The one on which the opening was built has got its copy.
+        assert_eq!(
+            [1, 2, 3, 4, 5].map(has_twin),
+            [false, false, !has_map, true, true]
+        );
+        let again = finish(&mut bucket, Opening::new(Access::Read)).unwrap();
+        assert_eq!(again.map(), writer.map());
+    }
 }
 
 #[test]

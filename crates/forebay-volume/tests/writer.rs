@@ -5,9 +5,9 @@
 mod opened;
 
 use forebay_volume::{
-    Access, Body, Call, Content, INLINE_PAGES, INLINE_TOTAL, MAP_PREFIX, MAPPED_KEY, Need, Opening,
-    PAGE_BYTES, Progress, RECORDS_BETWEEN_MAPS, Record, Reply, Scope, Source, Twin, VolumeFault,
-    Writer, Writing, log_key, map_key,
+    Access, Body, Call, Content, INLINE_PAGES, INLINE_TOTAL, MAP_PREFIX, MAPPED_KEY, Map, Need,
+    Opening, PAGE_BYTES, Progress, RECORDS_BETWEEN_MAPS, Record, Reply, Scope, Source, Twin,
+    VolumeFault, Writer, Writing, log_key, map_key,
 };
 use opened::{Bucket, finish, open, writing};
 
@@ -97,6 +97,37 @@ fn pages_in_records_stay_few_and_maps_come_now_and_then() {
     assert_eq!(chunks, [62, 0]);
 }
 
+/// A map of 40,000 chunks comes so seldom that it is a few KiB for each record.
+#[test]
+fn maps_cost_a_bounded_number_of_bytes_for_each_record() {
+    let mut bucket = Bucket::default();
+    let mut writer = open(&mut bucket, writing(1, 40_000 << 20)).unwrap();
+    for chunk in 0..40_000 {
+        let name = writer.name(Scope::All);
+        writer.made_with(chunk, name, chunk as u32);
+    }
+    let (mut map_bytes, mut records) = (0, 0);
+    for value in 0..2_000_u32 {
+        writer.stage(3, &[value as u8; PAGE]);
+        commit(&mut bucket, &mut writer);
+        bucket.objects.clear();
+        records += 1;
+        if let Some(map) = writer.map_to_make(u64::MAX) {
+            if matches!(map.next(), Call::Make { key, .. } if key != MAPPED_KEY) {
+                map_bytes += map.bytes().len() as u64;
+            }
+            writer.map_made();
+        }
+    }
+    assert!(
+        map_bytes > 0 && map_bytes / records <= 4096,
+        "{map_bytes} for {records}"
+    );
+    let memory_bytes = Map::memory_bytes(writer.manifest());
+    assert!(memory_bytes >= 16 * 40_000 + writer.map().encode().len() as u64);
+    assert!(memory_bytes <= 28 * 40_000);
+}
+
 #[test]
 fn a_bucket_that_replaces_what_is_there_is_refused() {
     let mut bucket = Bucket {
@@ -107,6 +138,29 @@ fn a_bucket_that_replaces_what_is_there_is_refused() {
     assert_eq!(refused, VolumeFault::NoPutIfAbsent);
     let left: Vec<_> = bucket.objects.keys().collect();
     assert!(!left.contains(&&"volume".to_owned()), "{left:?}");
+}
+
+#[test]
+fn a_bucket_whose_listings_come_late_is_refused() {
+    let mut bucket = Bucket {
+        lists_nothing: true,
+        ..Bucket::default()
+    };
+    let refused = open(&mut bucket, writing(1, 1 << 20)).unwrap_err();
+    assert_eq!(refused, VolumeFault::LateListing);
+    assert!(!bucket.objects.contains_key("volume"));
+}
+
+#[test]
+fn a_volume_whose_manifest_is_lost_is_not_made_again() {
+    let mut bucket = Bucket::default();
+    open(&mut bucket, writing(1, 1 << 20)).unwrap();
+    bucket.objects.remove("volume");
+    for lost in [None, Some(Twin::First.key(1))] {
+        lost.map(|key| bucket.objects.remove(&key));
+        let refused = open(&mut bucket, writing(2, 1 << 20)).unwrap_err();
+        assert!(matches!(refused, VolumeFault::Missing { key } if key == "volume"));
+    }
 }
 
 #[test]

@@ -172,8 +172,9 @@ fn check_all(
         chunks,
         pages,
         faults,
+        notes,
     } = check(bucket).map_err(failed)?;
-    for fault in &faults {
+    for fault in faults.iter().chain(&notes) {
         print(&format!("{name}: {fault}\n"))?;
     }
     print(&format!(
