@@ -1,7 +1,7 @@
 //! The knobs of a running cache, by the names that users type: one table for reading and setting.
 
 use super::time::{self, parse_time, show_time};
-use forebay::{Changes, StoreChanges};
+use forebay::{Changes, StoreChanges, StoreKey};
 use forebay_base::Span;
 use forebay_base::units::parse_size;
 use serde_json::{Map, Value};
@@ -207,13 +207,14 @@ pub fn set_one(changes: &mut Changes, name: &str, value: &Value) -> (bool, Strin
     let Some((number, knob)) = store_knob(name) else {
         return (false, format!("one of {}", names().join(", ")));
     };
-    let known = changes.stores.iter().position(|store| store.bdi == number);
+    let known = changes
+        .stores
+        .iter()
+        .position(|of| of.store.number() == number);
     let at = known.unwrap_or(changes.stores.len());
     if known.is_none() {
-        changes.stores.push(StoreChanges {
-            bdi: number,
-            ..StoreChanges::default()
-        });
+        let store = StoreKey::numbered(number);
+        changes.stores.push(StoreChanges::of_store(store));
     }
     (
         (knob.slot)(&mut changes.stores[at]).set(value),
@@ -238,7 +239,7 @@ pub fn values(mut changes: Changes) -> Map<String, Value> {
     }
     for store in &mut stores {
         for knob in &STORE_KNOBS {
-            let name = format!("store.{}.{}", store.bdi, knob.name);
+            let name = format!("store.{}.{}", store.store.number(), knob.name);
             let value = (knob.slot)(store).value();
             values.extend(value.map(|value| (name, value)));
         }

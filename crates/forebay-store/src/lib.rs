@@ -115,6 +115,12 @@ pub trait Store: Send + Sync + 'static {
     /// Takes `io` and finishes it at some time.
     fn submit(&self, io: Io);
 
+    /// The stores whose objects this one gives out under its own name, if it is a wrapper: whoever
+    /// has one of them in front of a cache may not have this one in front of another.
+    fn inner(&self) -> Vec<&dyn Store> {
+        Vec::new()
+    }
+
     /// The length of `object` now, if the store knows it: a cache refuses to open the object as
     /// shorter. It does not wait for the medium.
     fn length_bytes(&self, object: ObjectId) -> Option<u64> {

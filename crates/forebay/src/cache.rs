@@ -21,6 +21,7 @@ use crate::state::swap_ahead::SwapAhead;
 use crate::state::vectors::IoVectors;
 use crate::state::waits::CallOf;
 use crate::statistics::Statistics;
+use crate::store_key::StoreKey;
 use crate::why::{Cause, DirtiedRow, OpenWait, WaitRow, Why};
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, atomic::AtomicU64};
@@ -60,12 +61,18 @@ pub struct Cache {
 #[derive(Clone, Debug)]
 pub struct AttachedStore {
     backing: Arc<Backing>,
+    key: StoreKey,
 }
 
 impl AttachedStore {
     /// Its place in [`Statistics::backings`] and in trace events (bdi).
     pub fn number(&self) -> usize {
         self.backing.number
+    }
+
+    /// The store, for knobs and names.
+    pub fn key(&self) -> StoreKey {
+        self.key
     }
 }
 
@@ -103,8 +110,8 @@ impl Cache {
     }
 
     /// Puts the cache in front of `store`. A store has one cache at a time: until this one is
-    /// closed or dropped, no other one takes it. Two wrappers around one store are two stores to
-    /// this check.
+    /// closed or dropped, no other one takes it. A wrapper counts as the store inside
+    /// ([`Store::inner`]).
     ///
     /// # Errors
     /// [`BuildError::AlreadyAttached`], `Closed`.
@@ -135,18 +142,20 @@ impl Cache {
         settings: BackingSettings,
         file_system: PastFileSystem,
     ) -> Result<AttachedStore, BuildError> {
-        Ok(AttachedStore {
-            backing: self.engine.attach(store, settings, file_system)?,
-        })
+        let backing = self.engine.attach(store, settings, file_system)?;
+        let key = self.engine.stores.key_of(backing.number);
+        Ok(AttachedStore { backing, key })
     }
 
-    /// Calls the store numbered `bdi` `name` in what people read: the log, `why`. The first name
-    /// stays; a number that no store has names none.
-    pub fn name_store(&self, bdi: usize, name: &str) {
-        let stores = self.engine.stores.all();
-        if let Some(backing) = stores.get(bdi) {
-            backing.name.get_or_init(|| name.into());
-        }
+    /// Calls `store` `name` in what people read: the log, `why`. The first name stays.
+    ///
+    /// # Errors
+    /// [`BuildError::ForeignStore`]; `BadSetting` for a number that no store has.
+    pub fn name_store(&self, store: StoreKey, name: &str) -> Result<(), BuildError> {
+        let place = self.engine.stores.place_of(store)?;
+        let backing = self.engine.stores.get(place);
+        backing.name.get_or_init(|| name.into());
+        Ok(())
     }
 
     /// What people call the store numbered `bdi`: its number, with its name if it has one.
@@ -156,7 +165,7 @@ impl Cache {
     /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
     /// # let store = cache.attach(std::sync::Arc::new(forebay_store::MemoryStore::new()))?;
     /// assert_eq!(cache.store_name(store.number()), "store 0");
-    /// cache.name_store(store.number(), "disk.img");
+    /// cache.name_store(store.key(), "disk.img")?;
     /// assert_eq!(cache.store_name(store.number()), "store 0 (disk.img)");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -480,7 +489,7 @@ impl Cache {
     /// changes.
     ///
     /// # Errors
-    /// [`BuildError::BadSetting`] with the allowed values, `Memory`, `Closed`.
+    /// [`BuildError::BadSetting`] with the allowed values, `ForeignStore`, `Memory`, `Closed`.
     pub fn retune(&self, changes: &Changes) -> Result<Changes, BuildError> {
         self.engine.retune(changes)
     }

@@ -130,7 +130,7 @@ impl Engine {
                 ..Balloon::default()
             },
             elastic: Mutex::default(),
-            stores: Stores::default(),
+            stores: Stores::new(),
             global: GlobalDirty::new(&settings.policy, limit_pages),
             congestion: Arc::default(),
             reads_in_flight: AtomicU64::new(0),

@@ -45,6 +45,7 @@ mod memory;
 mod recompute;
 mod shrinker;
 mod state;
+mod store_key;
 mod stores;
 
 pub mod blocking;
@@ -71,4 +72,5 @@ pub use settings::{Parts, Settings};
 pub use shrinker::Shrinker;
 pub use state::index::LONGEST_BYTES;
 pub use statistics::Statistics;
+pub use store_key::StoreKey;
 pub use why::Why;

@@ -3,6 +3,7 @@
 use crate::error::BuildError;
 use crate::settings::{BackingSettings, Settings};
 use crate::state::knobs::KnobValues;
+use crate::store_key::StoreKey;
 use forebay_base::Span;
 
 /// What to change in a running cache. A knob whose field is `None` stays as it is.
@@ -47,10 +48,10 @@ pub struct Changes {
 }
 
 /// What to change for one store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreChanges {
-    /// Number of the store.
-    pub bdi: usize,
+    /// The store.
+    pub store: StoreKey,
     /// Part of the dirty limit that it always has, percent.
     pub min_ratio_percent: Option<u64>,
     /// Part of the dirty limit that it may never exceed, percent.
@@ -184,7 +185,7 @@ impl Settings {
 }
 
 impl BackingSettings {
-    /// These settings with `changes`, whose number does not count.
+    /// These settings with `changes`, whichever store they are for.
     ///
     /// # Errors
     /// [`BuildError::BadSetting`] with the allowed values.
@@ -192,7 +193,9 @@ impl BackingSettings {
     /// ```
     /// use forebay::StoreChanges;
     /// use forebay::settings::BackingSettings;
-    /// let changes = StoreChanges { max_ratio_percent: Some(101), ..StoreChanges::default() };
+    /// use forebay::StoreKey;
+    /// let store = StoreKey::numbered(0);
+    /// let changes = StoreChanges { max_ratio_percent: Some(101), ..StoreChanges::of_store(store) };
     /// assert!(BackingSettings::default().changed(&changes).is_err());
     /// ```
     pub fn changed(&self, changes: &StoreChanges) -> Result<BackingSettings, BuildError> {
@@ -203,17 +206,28 @@ impl BackingSettings {
 }
 
 impl StoreChanges {
-    /// Every knob of a store that is attached with `settings` and gets the number `bdi`.
+    /// No change of `store`.
+    pub const fn of_store(store: StoreKey) -> StoreChanges {
+        StoreChanges {
+            store,
+            min_ratio_percent: None,
+            max_ratio_percent: None,
+            strict_limit: None,
+            drain: None,
+        }
+    }
+
+    /// Every knob of the store `store` that is attached with `settings`.
     ///
     /// ```
-    /// use forebay::StoreChanges;
+    /// use forebay::{StoreChanges, StoreKey};
     /// use forebay::settings::BackingSettings;
-    /// let all = StoreChanges::of(0, &BackingSettings::default());
+    /// let all = StoreChanges::of(StoreKey::numbered(0), &BackingSettings::default());
     /// assert_eq!(all.max_ratio_percent, Some(100));
     /// ```
-    pub fn of(bdi: usize, settings: &BackingSettings) -> StoreChanges {
+    pub fn of(store: StoreKey, settings: &BackingSettings) -> StoreChanges {
         StoreChanges {
-            bdi,
+            store,
             min_ratio_percent: Some(settings.min_ratio_percent),
             max_ratio_percent: Some(settings.max_ratio_percent),
             strict_limit: Some(settings.strict_limit),
@@ -230,10 +244,11 @@ impl StoreChanges {
         settings
     }
 
-    /// The present values, from `settings`, of the knobs that these changes set.
-    pub(crate) fn old(&self, settings: &BackingSettings) -> StoreChanges {
+    /// The present values, from `settings`, of the knobs that these changes set; `store` is the
+    /// store.
+    pub(crate) fn old(&self, store: StoreKey, settings: &BackingSettings) -> StoreChanges {
         StoreChanges {
-            bdi: self.bdi,
+            store,
             min_ratio_percent: self.min_ratio_percent.map(|_| settings.min_ratio_percent),
             max_ratio_percent: self.max_ratio_percent.map(|_| settings.max_ratio_percent),
             strict_limit: self.strict_limit.map(|_| settings.strict_limit),

@@ -9,6 +9,7 @@ use crate::settings::BackingSettings;
 use crate::state::arena::Arena;
 use crate::state::backing::Backing;
 use crate::state::flusher_requests::FlusherWork;
+use crate::store_key::{CacheNumber, StoreKey};
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
@@ -17,8 +18,8 @@ use forebay_base::sync::{
 use std::sync::Arc;
 
 /// The stores of one cache.
-#[derive(Default)]
 pub(crate) struct Stores {
+    cache: CacheNumber,
     known: Mutex<Known>,
     /// Sum of all stores' guaranteed parts of the dirty limit, percent.
     min_percent_sum: AtomicU64,
@@ -32,6 +33,41 @@ struct Known {
 }
 
 impl Stores {
+    pub(crate) fn new() -> Stores {
+        Stores {
+            cache: CacheNumber::next(),
+            known: Mutex::default(),
+            min_percent_sum: AtomicU64::new(0),
+        }
+    }
+
+    /// The key of the store numbered `number`.
+    pub(crate) fn key_of(&self, number: usize) -> StoreKey {
+        StoreKey::of(self.cache, number)
+    }
+
+    /// The place of the store that `key` means.
+    pub(crate) fn place_of(&self, key: StoreKey) -> Result<usize, BuildError> {
+        let number = key.number();
+        if !key.is_for(self.cache) {
+            return Err(BuildError::ForeignStore { bdi: number });
+        }
+        if number >= lock(&self.known).backings.len() {
+            return Err(BuildError::BadSetting {
+                setting: "store",
+                given: number.to_string(),
+                allowed: "the number of a store that is attached",
+            });
+        }
+        Ok(number)
+    }
+
+    /// Refuses changes of stores that this cache does not have.
+    pub(crate) fn check_keys(&self, changes: &[StoreChanges]) -> Result<(), BuildError> {
+        let mut keys = changes.iter().map(|change| change.store);
+        keys.try_for_each(|key| self.place_of(key).map(drop))
+    }
+
     /// Adds the backing that `make` makes for the number it is given, and registers the memory of
     /// `arena` with its store.
     pub(crate) fn add(
@@ -58,8 +94,8 @@ impl Stores {
         Ok(backing)
     }
 
-    /// Makes all `changes`, or none if what would come of them is not allowed. Returns the old
-    /// values of what was changed.
+    /// Makes all `changes`, whose keys were checked, or none if what would come of them is not
+    /// allowed. Returns the old values of what was changed.
     pub(crate) fn retune(&self, changes: &[StoreChanges]) -> Result<Vec<StoreChanges>, BuildError> {
         let known = lock(&self.known);
         let before: Vec<BackingSettings> =
@@ -67,15 +103,9 @@ impl Stores {
         let mut after = before.clone();
         let mut old = Vec::with_capacity(changes.len());
         for change in changes {
-            let Some(settings) = after.get_mut(change.bdi) else {
-                return Err(BuildError::BadSetting {
-                    setting: "store",
-                    given: change.bdi.to_string(),
-                    allowed: "the number of a store that is attached",
-                });
-            };
-            *settings = change.applied(*settings);
-            old.push(change.old(&before[change.bdi]));
+            let number = change.store.number();
+            after[number] = change.applied(after[number]);
+            old.push(change.old(self.key_of(number), &before[number]));
         }
         for settings in &after {
             settings.check()?;

@@ -1,9 +1,11 @@
 //! Handles and stores that end up at the wrong cache, and lengths that are not those of the store.
 
 use forebay::settings::BackingSettings;
-use forebay::{BuildError, Cache, Settings};
-use forebay_rt::block_on;
-use forebay_store::{FileStore, FileStoreSettings, MemoryStore, ObjectId, OpenMode, Store};
+use forebay::{BuildError, Cache, Changes, Settings, StoreChanges, StoreKey};
+use forebay_rt::{Rt, block_on};
+use forebay_store::{
+    CountStore, FileStore, FileStoreSettings, MemoryStore, ObjectId, OpenMode, Store,
+};
 use std::sync::Arc;
 
 const FILE: ObjectId = ObjectId(1);
@@ -70,6 +72,52 @@ fn a_store_has_one_cache_at_a_time() {
     assert_eq!(under_two.err(), Some(BuildError::AlreadyAttached));
     block_on(first.close()).expect("nothing is dirty");
     drop(attached);
+    second.attach(store).expect("the first cache is closed");
+}
+
+#[test]
+fn a_knob_or_a_name_of_another_caches_store_is_refused() {
+    let (logs, users) = (cache(), cache());
+    let of_logs = logs.attach(filled()).expect("it is new").key();
+    let of_users = users.attach(filled()).expect("it is new").key();
+    let half = |store| Changes {
+        stores: vec![StoreChanges {
+            max_ratio_percent: Some(50),
+            ..StoreChanges::of_store(store)
+        }],
+        ..Changes::default()
+    };
+    let foreign = BuildError::ForeignStore { bdi: 0 };
+    let before = users.tuned();
+    assert_eq!(users.retune(&half(of_logs)), Err(foreign.clone()));
+    assert_eq!(users.name_store(of_logs, "logs"), Err(foreign.clone()));
+    assert_eq!(users.tuned(), before);
+    assert_eq!(users.store_name(0), "store 0");
+    let old = users.retune(&half(of_users)).expect("its own");
+    // What one cache had is not for the other.
+    assert_eq!(logs.retune(&old), Err(foreign.clone()));
+    assert_eq!(logs.retune(&users.tuned()), Err(foreign));
+    users.retune(&old).expect("its own");
+    assert_eq!(users.tuned(), before);
+    // A person who types a number means the cache that is asked.
+    let typed = StoreKey::numbered(0);
+    logs.retune(&half(typed)).expect("it has one");
+    assert!(logs.retune(&half(StoreKey::numbered(1))).is_err());
+}
+
+/// Each of two caches would keep bytes that the other has changed, whatever is in between.
+#[test]
+fn a_wrapper_counts_as_the_store_inside() {
+    let store = filled();
+    let wrapped = || Arc::new(CountStore::new(Rt::real(), store.clone()));
+    let first = cache();
+    first.attach(wrapped()).expect("it is new");
+    let (same, second) = (first.attach(wrapped()), cache());
+    assert_eq!(same.err(), Some(BuildError::AlreadyAttached));
+    for again in [second.attach(wrapped()), second.attach(store.clone())] {
+        assert_eq!(again.err(), Some(BuildError::AlreadyAttached));
+    }
+    block_on(first.close()).expect("nothing is dirty");
     second.attach(store).expect("the first cache is closed");
 }
 

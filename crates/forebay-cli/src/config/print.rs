@@ -3,7 +3,7 @@
 use super::keys::{EXPORT, FRONTS, Flag, Front, Keys};
 use clap::Command;
 use forebay::settings::BackingSettings;
-use forebay::{Changes, Settings, StoreChanges};
+use forebay::{Changes, Settings, StoreChanges, StoreKey};
 use forebay_control::knobs;
 use serde_json::{Map, Value};
 use std::fmt::Write;
@@ -76,7 +76,10 @@ pub(super) fn print_defaults(command: &Command) -> String {
 /// The default value of each knob.
 fn defaults() -> Map<String, Value> {
     let mut changes = Changes::of(&Settings::default());
-    changes.stores = vec![StoreChanges::of(0, &BackingSettings::default())];
+    changes.stores = vec![StoreChanges::of(
+        StoreKey::numbered(0),
+        &BackingSettings::default(),
+    )];
     knobs::values(changes)
 }
 

@@ -58,7 +58,7 @@ impl Tuning {
     ) -> Result<BackingSettings, CommandError> {
         let mut stores = self.changes.stores.iter();
         // Each store has one entry.
-        let found = stores.find(|store| store.bdi == bdi);
+        let found = stores.find(|of| of.store.number() == bdi);
         let changed = found.map_or(Ok(all), |store| all.changed(store));
         changed.map_err(|error| CommandError::BadCall(error.to_string()))
     }

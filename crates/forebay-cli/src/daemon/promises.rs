@@ -4,7 +4,7 @@ use crate::daemon::say::say;
 use clap::Args;
 use forebay::settings::BackingSettings;
 use forebay::statistics::DrainStatistics;
-use forebay::{BuildError, Changes, Settings, Statistics, StoreChanges};
+use forebay::{BuildError, Changes, Settings, Statistics, StoreChanges, StoreKey};
 use forebay_base::Span;
 use forebay_base::units::{byte_of, show_bytes};
 use forebay_control::time::{parse_time, show_time};
@@ -27,7 +27,7 @@ fn parse_drain(text: &str) -> Result<Span, String> {
     let drain = parse_time(text)?;
     let asked = StoreChanges {
         drain: Some(Some(drain)),
-        ..StoreChanges::default()
+        ..StoreChanges::of_store(StoreKey::numbered(0))
     };
     let accepted = BackingSettings::default().changed(&asked);
     accepted.map(|_| drain).map_err(|error| allowed(&error))

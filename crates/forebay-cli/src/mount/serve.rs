@@ -108,7 +108,8 @@ fn parts_of(
 ) -> Result<MountParts, CommandError> {
     let (settings, of_store) = settings_of(arguments)?;
     let (cache, files, store) = cache_with_files(settings, of_store, rt, feed)?;
-    cache.name_store(0, &arguments.source.display().to_string());
+    let named = cache.name_store(store.key(), &arguments.source.display().to_string());
+    named.expect("the store is of this cache");
     let looks = Looks::default().with(report_troubles(&cache));
     looks.with(report_promises()).begin(&cache, rt);
     pressure::watch(&cache)?;

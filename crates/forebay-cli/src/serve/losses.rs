@@ -7,7 +7,7 @@
 
 use crate::daemon::say::say;
 use crate::error::CommandError;
-use forebay::{Cache, File, Statistics};
+use forebay::{Cache, File, Statistics, StoreKey};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_rt::wait::Gate;
 use forebay_store::{Failure, Figure, Medium};
@@ -72,7 +72,8 @@ impl Losses {
             of_store.push(image.path.display().to_string());
         }
         for (bdi, paths) in names {
-            cache.name_store(bdi, &paths.join(", "));
+            let named = cache.name_store(StoreKey::numbered(bdi), &paths.join(", "));
+            named.expect("each image is in a store of this cache");
         }
     }
 

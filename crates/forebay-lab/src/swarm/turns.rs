@@ -5,7 +5,7 @@
 
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::{BuildError, Changes, StoreChanges};
+use forebay::{BuildError, Changes, StoreChanges, StoreKey};
 use forebay_base::{Prng, Span};
 use std::sync::Arc;
 
@@ -48,10 +48,10 @@ fn drawn(world: &World, chance: &mut Prng) -> Changes {
     let ratio = 1 + chance.below(dirty.dirty_ratio_percent.max(1));
     let background = chance.below(ratio);
     let max_ratio_percent = chance.below(110);
+    let store = chance.below(world.stores.len() as u64) as usize;
     let store = StoreChanges {
-        bdi: chance.below(world.stores.len() as u64) as usize,
         max_ratio_percent: Some(max_ratio_percent),
-        ..StoreChanges::default()
+        ..StoreChanges::of_store(StoreKey::numbered(store))
     };
     let turns_limit = is_percentage && chance.chance(1, 2);
     Changes {

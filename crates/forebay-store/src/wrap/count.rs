@@ -104,6 +104,10 @@ impl Store for CountStore {
         self.inner.submit(io);
     }
 
+    fn inner(&self) -> Vec<&dyn Store> {
+        vec![&*self.inner]
+    }
+
     fn length_bytes(&self, object: ObjectId) -> Option<u64> {
         self.inner.length_bytes(object)
     }

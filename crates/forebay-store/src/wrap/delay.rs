@@ -61,6 +61,10 @@ impl Store for DelayStore {
         submit_later(&self.rt, &self.inner, io, span);
     }
 
+    fn inner(&self) -> Vec<&dyn Store> {
+        vec![&*self.inner]
+    }
+
     fn length_bytes(&self, object: ObjectId) -> Option<u64> {
         self.inner.length_bytes(object)
     }

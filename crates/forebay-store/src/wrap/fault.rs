@@ -214,6 +214,10 @@ impl Store for FaultStore {
         }
     }
 
+    fn inner(&self) -> Vec<&dyn Store> {
+        vec![&*self.inner]
+    }
+
     fn length_bytes(&self, object: ObjectId) -> Option<u64> {
         self.inner.length_bytes(object)
     }

@@ -161,6 +161,10 @@ impl Store for RateStore {
         }
     }
 
+    fn inner(&self) -> Vec<&dyn Store> {
+        vec![&*self.medium.inner]
+    }
+
     fn length_bytes(&self, object: ObjectId) -> Option<u64> {
         self.medium.inner.length_bytes(object)
     }

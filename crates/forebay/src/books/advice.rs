@@ -5,6 +5,7 @@ use crate::books::at_risk::drain_for;
 use crate::engine::Engine;
 use crate::incident::Happening;
 use crate::retune::{Changes, StoreChanges};
+use crate::store_key::StoreKey;
 use crate::why::{Advice, AdviceReason, Cause, DirtiedRow, Suspect, WhyLine};
 use forebay_base::Span;
 use forebay_base::sync::lock;
@@ -68,7 +69,7 @@ impl Engine {
         if is_same || has_promise || average == 0 || held_pages > line.inputs.limit_pages / 2 {
             return None;
         }
-        let drain = promised(bdi, USUAL_PROMISE);
+        let drain = promised(self.stores.key_of(bdi), USUAL_PROMISE);
         advice(AdviceReason::HoldBack { bdi }, drain)
     }
 
@@ -85,7 +86,7 @@ impl Engine {
         let rate = line.inputs.store_pages_per_s;
         let held_pages = rate.saturating_mul(promise_ms) / 1_000;
         let is_kept = line.drain.is_some_and(|drain| drain.promise <= promise);
-        let changes = promised(bdi, promise);
+        let changes = promised(self.stores.key_of(bdi), promise);
         let is_possible = self.check_drains(&changes.stores).is_ok();
         if half_ms < PROMISE_STEP_MS || is_kept || !is_possible || rate == 0 {
             return None;
@@ -115,16 +116,15 @@ impl Engine {
                     ..Changes::default()
                 }
             } else {
-                promised(bdi, twice(drain.promise))
+                promised(self.stores.key_of(bdi), twice(drain.promise))
             };
             return advice(AdviceReason::LongerPromise, changes);
         }
         let percent = backing.knobs.max_ratio_percent();
         if backing.knobs.strict_limit() && percent < 100 {
             let more = StoreChanges {
-                bdi,
                 max_ratio_percent: Some((percent * 2).min(100)),
-                ..StoreChanges::default()
+                ..StoreChanges::of_store(self.stores.key_of(bdi))
             };
             return advice(AdviceReason::HigherLimit, of_store(more));
         }
@@ -154,11 +154,10 @@ fn advice(reason: AdviceReason, changes: Changes) -> Option<Advice> {
     is_something.then_some(Advice { reason, changes })
 }
 
-fn promised(bdi: usize, promise: Span) -> Changes {
+fn promised(store: StoreKey, promise: Span) -> Changes {
     of_store(StoreChanges {
-        bdi,
         drain: Some(Some(promise)),
-        ..StoreChanges::default()
+        ..StoreChanges::of_store(store)
     })
 }
 

@@ -46,7 +46,7 @@ impl Engine {
     /// The same for each store whose promise is one of `changes`.
     pub(crate) fn begin_drains(&self, changes: &[StoreChanges]) {
         for change in changes.iter().filter(|it| it.drain.is_some()) {
-            self.begin_drain(&self.stores.get(change.bdi));
+            self.begin_drain(&self.stores.get(change.store.number()));
         }
     }
 
@@ -54,15 +54,15 @@ impl Engine {
     pub(crate) fn check_drains(&self, changes: &[StoreChanges]) -> Result<(), BuildError> {
         let backings = self.stores.all();
         for change in changes {
-            let (Some(Some(given)), Some(backing)) = (change.drain, backings.get(change.bdi))
-            else {
+            let number = change.store.number();
+            let (Some(Some(given)), Some(backing)) = (change.drain, backings.get(number)) else {
                 continue;
             };
             let inputs = self.drain_inputs(backing, given);
             let least = least_promise_ms(inputs.floor_pages, inputs.average_pages_per_s);
             if inputs.busy_ms >= MEASURED_MS && given < Span::from_millis(least) {
                 return Err(BuildError::DrainTooShort {
-                    bdi: change.bdi,
+                    bdi: number,
                     given,
                     least: Span::from_millis(least),
                 });

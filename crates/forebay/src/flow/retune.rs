@@ -17,6 +17,7 @@ impl Engine {
         }
         let mut old = Changes::default();
         let limit_pages_before = self.dirty_limits().thresh;
+        self.stores.check_keys(&changes.stores)?;
         self.knobs.change(|values| {
             let after = self.check_changes(changes, values)?;
             let moment = self.moment();
@@ -59,7 +60,7 @@ impl Engine {
         let mut all = Changes::all(&self.knobs.values(), self.memory_bytes());
         self.stores.for_each(|backing| {
             all.stores.push(StoreChanges {
-                bdi: backing.number,
+                store: self.stores.key_of(backing.number),
                 min_ratio_percent: Some(backing.knobs.min_ratio_percent()),
                 max_ratio_percent: Some(backing.knobs.max_ratio_percent()),
                 strict_limit: Some(backing.knobs.strict_limit()),

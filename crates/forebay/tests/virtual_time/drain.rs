@@ -4,7 +4,7 @@ use crate::support::void::Void;
 use crate::support::{Bench, PAGE, simulate};
 use forebay::settings::BackingSettings;
 use forebay::statistics::DrainStatistics;
-use forebay::{BuildError, Changes, StoreChanges};
+use forebay::{BuildError, Changes, StoreChanges, StoreKey};
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
 use forebay_law::drain::floor_pages;
@@ -94,9 +94,8 @@ impl Promised {
     fn promise(&self, drain: Option<Span>) -> Result<Changes, BuildError> {
         self.bench.cache.retune(&Changes {
             stores: vec![StoreChanges {
-                bdi: 1,
                 drain: Some(drain),
-                ..StoreChanges::default()
+                ..StoreChanges::of_store(StoreKey::numbered(1))
             }],
             ..Changes::default()
         })

@@ -331,7 +331,8 @@ fn reclaim_that_waits_for_a_full_queue_gives_up_and_reports_it() {
             ..Settings::of_mib(8)
         };
         let (bench, _) = Bench::faulty_over(rt.clone(), settings, MemoryStore::new());
-        let faults = Arc::new(FaultStore::new(rt, bench.memory.clone()));
+        let memory = Arc::new(MemoryStore::new());
+        let faults = Arc::new(FaultStore::new(rt, memory.clone()));
         let narrow = BackingSettings {
             queue_requests: 2,
             ..BackingSettings::default()
@@ -359,7 +360,7 @@ fn reclaim_that_waits_for_a_full_queue_gives_up_and_reports_it() {
         assert!(bench.events().iter().any(is_reported), "kswapd still waits");
         speak(&bench, &faults).await;
         assert_eq!(file.sync().await, Ok(()));
-        assert!(bench.has_stored(0..700));
+        assert!(memory.snapshot(FILE) == pages(0..700));
         bench.assert_consistent();
     });
 }

@@ -1,7 +1,7 @@
 //! Stores beside each other: each keeps its rate whatever happens to the others, and none stands
 //! idle while its writers wait (promise 6; docs/decisions/0031).
 
-use forebay::{AttachedStore, Changes, StoreChanges};
+use forebay::{AttachedStore, Changes, StoreChanges, StoreKey};
 
 use crate::support::void::Void;
 use crate::support::writers::{open_for, paced};
@@ -188,7 +188,7 @@ fn a_strict_store_without_a_share_is_written_to_at_once() {
         let strict = StoreChanges {
             strict_limit: Some(true),
             max_ratio_percent: Some(40),
-            ..StoreChanges::default()
+            ..StoreChanges::of_store(StoreKey::numbered(0))
         };
         let strict = Changes {
             stores: vec![strict],

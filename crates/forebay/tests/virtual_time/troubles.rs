@@ -33,7 +33,8 @@ fn why(bench: &Bench) -> String {
 fn a_store_without_room_is_named_until_everything_is_written() {
     simulate(1, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
-        bench.cache.name_store(0, "disk.img");
+        let named = bench.cache.name_store(bench.store.key(), "disk.img");
+        named.expect("it is its own");
         let file = bench.open(0);
         write_pages(&file, 0..100).await.expect("memory takes it");
         assert!(why(&bench).starts_with("nobody has waited"));
@@ -208,7 +209,8 @@ fn a_wait_counts_from_its_first_millisecond() {
 fn a_silent_store_is_told_by_its_name_and_age_beside_one_that_is_busy() {
     simulate(5, |rt| async move {
         let (bench, faults) = Bench::faulty_over(rt, patient(), MemoryStore::new());
-        bench.cache.name_store(0, "disk.img");
+        let named = bench.cache.name_store(bench.store.key(), "disk.img");
+        named.expect("it is its own");
         let busy = beside_another(&bench);
         let reader = read_in_vain(&bench, &faults);
         for round in 0..16 {

@@ -7,7 +7,7 @@ use crate::support::{Bench, OfSize, PAGE, page_of, simulate};
 use forebay::event::{CallKind, Event, WaitedCall};
 use forebay::histogram::BOUNDS_US;
 use forebay::why::{Cause, Suspect, WhyLine};
-use forebay::{Caller, Changes, Counter, Settings, StoreChanges};
+use forebay::{Caller, Changes, Counter, Settings, StoreChanges, StoreKey};
 use forebay_base::Span;
 use forebay_rt::{Rt, Task};
 use forebay_store::{
@@ -462,10 +462,11 @@ fn excessive() -> [(Changes, &'static str); 2] {
 
 /// Changes that are refused, and what the refusal says is allowed.
 fn refused() -> Vec<(Changes, &'static str)> {
-    let (cache, store) = (Changes::default, StoreChanges::default);
+    let cache = Changes::default;
+    let store = || StoreChanges::of_store(StoreKey::numbered(0));
     let mut refused = vec![
         (
-            of_store(StoreChanges { bdi: 1, ..store() }),
+            of_store(StoreChanges::of_store(StoreKey::numbered(1))),
             "that is attached",
         ),
         (
@@ -537,7 +538,7 @@ fn knobs_are_turned_together_or_not_at_all() {
         let change = of_store(StoreChanges {
             min_ratio_percent: Some(10),
             strict_limit: Some(true),
-            ..StoreChanges::default()
+            ..StoreChanges::of_store(StoreKey::numbered(0))
         });
         let old = bench.cache.retune(&change).expect("it is allowed");
         let is = bench.cache.tuned();
@@ -556,15 +557,15 @@ fn knobs_of_several_stores_need_only_be_allowed_at_the_end() {
     simulate(12, async |rt| {
         let bench = Bench::plain(rt, 16);
         let second = bench.cache.attach(Arc::new(MemoryStore::new()));
-        second.expect("a store is attached");
+        let second = second.expect("a store is attached");
+        let keys = [bench.store.key(), second.key()];
         let parts = |of_first, of_second| {
-            let of = |bdi, percent| StoreChanges {
-                bdi,
+            let of = |key, percent| StoreChanges {
                 min_ratio_percent: Some(percent),
-                ..StoreChanges::default()
+                ..StoreChanges::of_store(key)
             };
             Changes {
-                stores: vec![of(0, of_first), of(1, of_second)],
+                stores: vec![of(keys[0], of_first), of(keys[1], of_second)],
                 ..Changes::default()
             }
         };

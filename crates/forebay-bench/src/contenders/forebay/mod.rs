@@ -83,10 +83,14 @@ impl Forebay {
         };
         let settings = settings(preparation.phase, self.layout.memory_bytes());
         let cache = Cache::with_parts(settings, parts).map_err(|reason| failed("start", reason))?;
-        let store = FileStore::new(FileStoreSettings::default())
-            .map_err(|reason| failed("start a store", reason))?;
+        let files = || {
+            FileStore::new(FileStoreSettings::default())
+                .map_err(|reason| failed("start a store", reason))
+        };
+        // A store that is slow is another one: a cache takes each store once.
+        let (store, slow_files) = (files()?, files()?);
         let slow_rate = Rate::bytes(SLOW_BYTES_PER_SECOND);
-        let slow_store = Arc::new(RateStore::new(rt.clone(), store.clone(), slow_rate));
+        let slow_store = Arc::new(RateStore::new(rt.clone(), slow_files.clone(), slow_rate));
         let attach = |store: Arc<dyn Store>| {
             cache
                 .attach(store)
@@ -102,7 +106,7 @@ impl Forebay {
         Ok(Open {
             sets,
             data: open_file(&cache, &store, &fast, &data)?,
-            slow: open_file(&cache, &store, &held, &data)?,
+            slow: open_file(&cache, &slow_files, &held, &data)?,
             cache,
             rt,
             events,
