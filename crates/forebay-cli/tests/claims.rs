@@ -6,7 +6,7 @@ mod mounted;
 use mounted::{Mounted, is_left_out};
 use rustix::fs::{FlockOperation, fcntl_lock};
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -170,4 +170,95 @@ fn an_image_that_another_program_has_locked_is_refused() {
     }
     fcntl_lock(&file, FlockOperation::Unlock).expect("we have it");
     drop(Served::start(serve(&image, &socket)));
+}
+
+/// A `qemu-io` that has an image open until this is dropped.
+struct QemuIo(Child);
+
+impl QemuIo {
+    /// Whether it is there; prints that the test `name` is left out if not.
+    fn is_missing(name: &str) -> bool {
+        let found = Command::new("qemu-io").arg("--version").output().is_ok();
+        if !found {
+            let line = format!("test {name} ... ignored, qemu-io is missing\n");
+            let told = std::io::stderr().write_all(line.as_bytes());
+            told.expect("standard error takes a line");
+        }
+        !found
+    }
+
+    fn command(image: &Path, more: &[&str]) -> Command {
+        let mut call = Command::new("qemu-io");
+        call.args(["-f", "raw"]).args(more).arg(image);
+        call
+    }
+
+    fn open(image: &Path, more: &[&str]) -> QemuIo {
+        let mut call = QemuIo::command(image, more);
+        call.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = call.spawn().expect("it starts");
+        let mut input = child.stdin.take().expect("it is piped");
+        input.write_all(b"read 0 512\n").expect("it reads");
+        let output = child.stdout.as_mut().expect("it is piped");
+        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+        let is_read = lines.any(|line| line.contains("read 512/512 bytes"));
+        assert!(is_read, "it has opened the image");
+        child.stdin = Some(input);
+        QemuIo(child)
+    }
+}
+
+impl Drop for QemuIo {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn qemu_and_a_server_keep_each_other_off() {
+    if QemuIo::is_missing("qemu_and_a_server_keep_each_other_off") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = image_in(folder.path());
+    let socket = folder.path().join("nbd.sock");
+    let served = Served::start(serve(&image, &socket));
+    for more in [&["-c", "write 0 512"][..], &["-r", "-c", "read 0 512"]] {
+        let said = refusal(QemuIo::command(&image, more));
+        assert!(said.contains("lock"), "{said}");
+    }
+    drop(served);
+    let qemu = QemuIo::open(&image, &[]);
+    let mut readers = serve(&image, &socket);
+    readers.arg("--read-only");
+    for call in [serve(&image, &socket), readers] {
+        let said = refusal(call);
+        assert!(said.contains("as qemu does"), "{said}");
+    }
+    drop(qemu);
+    drop(Served::start(serve(&image, &socket)));
+}
+
+/// Neither writes.
+#[test]
+fn qemu_and_a_server_read_an_image_at_the_same_time() {
+    if QemuIo::is_missing("qemu_and_a_server_read_an_image_at_the_same_time") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = image_in(folder.path());
+    let socket = folder.path().join("nbd.sock");
+    let read_only = || {
+        let mut call = serve(&image, &socket);
+        call.arg("--read-only");
+        call
+    };
+    let served = Served::start(read_only());
+    let said = refusal(QemuIo::command(&image, &["-c", "write 0 512"]));
+    assert!(said.contains("lock"), "{said}");
+    let qemu = QemuIo::open(&image, &["-r"]);
+    drop(served);
+    drop(Served::start(read_only()));
+    drop(qemu);
 }

@@ -3,8 +3,13 @@
 //! A claim is a lock of `flock` on what is really open, so it has no name that could be evaded, it
 //! holds between containers, and it ends with its process. A folder that is served covers what lies
 //! in it: for that the claims of other processes of this program are looked up in `/proc/locks`.
-//! Byte ranges that other programs have locked, as `qemu` does, are found there too.
+//! Other programs know nothing of it, so a claim of a file or device also locks the bytes by which
+//! `qemu` keeps others off, and byte ranges that other programs have locked are respected
+//! ([`bytes`]).
 
+mod bytes;
+
+use bytes::{Locked, foreign_lock, lock_bytes};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat};
 use rustix::io::Errno;
@@ -74,12 +79,16 @@ pub fn claim(opened: impl AsFd, read_only: bool) -> Result<(), Refused> {
         Err(Errno::WOULDBLOCK) => return Err(Refused::Taken(holder_of(&stat))),
         Err(errno) => return Err(Refused::System(errno)),
     }
+    let refused = |holder| Err(Refused::Taken(Some(holder)));
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        // Whoever looks first after both have locked sees the other.
+        lock_bytes(opened, read_only);
+        if let Some(locked) = foreign_lock(opened, read_only) {
+            return refused(holder_by(locked));
+        }
+    }
     let text = read_to_string("/proc/locks").unwrap_or_default();
     let locks: Vec<Lock> = text.lines().filter_map(Lock::read).collect();
-    let refused = |holder| Err(Refused::Taken(Some(holder)));
-    if let Some(holder) = foreign_range(&locks, &place_of(opened, &stat), read_only) {
-        return refused(holder);
-    }
     let own = OwnClaim {
         key: key_of(&stat),
         chain: folders_above(opened, &stat),
@@ -91,36 +100,27 @@ pub fn claim(opened: impl AsFd, read_only: bool) -> Result<(), Refused> {
     }
 }
 
-/// One line of `/proc/locks`.
+/// A lock of `flock`, as a line of `/proc/locks` has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Lock {
-    /// `FLOCK`, `POSIX` or `OFDLCK`.
-    kind: String,
     is_exclusive: bool,
     process: Option<u32>,
     /// The device and the number of the file, as the kernel writes them.
     place: String,
-    /// First and last byte.
-    range: (u64, u64),
 }
 
 impl Lock {
     fn read(line: &str) -> Option<Lock> {
         let mut words = line.split_ascii_whitespace().skip(1);
-        let kind = words.next()?.to_owned();
+        let kind = words.next()?;
         // One that waits has an arrow here, and holds nothing.
         let (_advisory, access) = (words.next()?, words.next()?);
         let process = words.next()?.parse().ok().filter(|&process| process > 0);
         let place = words.next()?.to_owned();
-        let first = words.next()?.parse().ok()?;
-        let last = words.next()?.parse().unwrap_or(u64::MAX);
-        let is_held = ["FLOCK", "POSIX", "OFDLCK"].contains(&&*kind);
-        is_held.then_some(Lock {
-            kind,
+        (kind == "FLOCK").then_some(Lock {
             is_exclusive: access == "WRITE",
             process,
             place,
-            range: (first, last),
         })
     }
 }
@@ -139,7 +139,7 @@ impl OwnClaim {
     fn overlap(&self, lock: &Lock) -> Option<Holder> {
         let process = lock.process?;
         let is_shared = self.read_only && !lock.is_exclusive;
-        if lock.kind != "FLOCK" || is_shared || process == std::process::id() {
+        if is_shared || process == std::process::id() {
             return None;
         }
         if program_of("self") != program_of(&process.to_string()) {
@@ -175,29 +175,17 @@ fn locked_by(process: u32, place: &str) -> Option<(Stat, OwnedFd, PathBuf)> {
     })
 }
 
-/// A process whose lock on bytes of the file at `place` excludes what is asked for.
-fn foreign_range(locks: &[Lock], place: &str, read_only: bool) -> Option<Holder> {
-    /// Bytes by which `qemu` shows that it writes to an image or changes its length.
-    const WRITES: [u64; 2] = [101, 103];
-    let excludes = |lock: &&Lock| {
-        let (first, last) = lock.range;
-        let writes = |byte| first <= byte && byte <= last;
-        let is_there = lock.kind != "FLOCK" && lock.place == place;
-        is_there && (!read_only || lock.is_exclusive || WRITES.into_iter().any(writes))
+/// The process that has `locked` bytes of a file.
+fn holder_by(locked: Locked) -> Holder {
+    let program = match locked.process {
+        Some(process) => program_of(&process.to_string()),
+        None => "a program that has locked bytes of it, as qemu does".to_owned(),
     };
-    let lock = locks.iter().find(excludes)?;
-    Some(match lock.process {
-        Some(process) => Holder {
-            process: Some(process),
-            program: program_of(&process.to_string()),
-            has: None,
-        },
-        None => Holder {
-            process: None,
-            program: "a program that has locked bytes of it, as qemu does".to_owned(),
-            has: None,
-        },
-    })
+    Holder {
+        process: locked.process,
+        program,
+        has: None,
+    }
 }
 
 /// The process that has a lock of `flock` on the file of `stat`, if the system shows it and it is
@@ -206,7 +194,7 @@ fn holder_of(stat: &Stat) -> Option<Holder> {
     let text = read_to_string("/proc/locks").unwrap_or_default();
     let place = place_by(stat);
     let mut locks = text.lines().filter_map(Lock::read);
-    let lock = locks.find(|lock| lock.kind == "FLOCK" && lock.place == place)?;
+    let lock = locks.find(|lock| lock.place == place)?;
     let process = lock.process.filter(|&it| it != std::process::id())?;
     Some(Holder {
         process: Some(process),
@@ -218,16 +206,6 @@ fn holder_of(stat: &Stat) -> Option<Holder> {
 fn program_of(process: &str) -> String {
     let name = read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     name.trim_end().to_owned()
-}
-
-/// The device and the number of the file as the kernel writes them in lists of locks, which we have
-/// one of. Some file systems show another device to programs.
-fn place_of(opened: impl AsFd, stat: &Stat) -> String {
-    let entry = format!("/proc/self/fdinfo/{}", opened.as_fd().as_raw_fd());
-    let said = read_to_string(entry).unwrap_or_default();
-    let mut lines = said.lines().filter_map(|line| line.strip_prefix("lock:"));
-    let lock = lines.find_map(Lock::read);
-    lock.map_or_else(|| place_by(stat), |lock| lock.place)
 }
 
 fn place_by(stat: &Stat) -> String {
@@ -292,27 +270,14 @@ mod tests {
     fn lines_of_the_system_are_read() {
         let held = lock("1: FLOCK  ADVISORY  WRITE 708 00:13:1043 0 EOF");
         assert_eq!((held.process, held.is_exclusive), (Some(708), true));
-        assert_eq!((&*held.place, held.range), ("00:13:1043", (0, u64::MAX)));
-        let range = lock("4: OFDLCK ADVISORY  READ -1 fd:00:77 100 101");
-        assert_eq!((range.process, range.range), (None, (100, 101)));
-        assert_eq!(
-            Lock::read("1: -> FLOCK  ADVISORY  WRITE 9 00:13:1 0 EOF"),
-            None
-        );
-        assert_eq!(Lock::read("3: LEASE  ACTIVE  READ 9 00:13:1 0 EOF"), None);
-    }
-
-    #[test]
-    fn bytes_that_others_have_locked_are_respected() {
-        let place = "fd:00:77";
-        let by = |line: &str, read_only| foreign_range(&[lock(line)], place, read_only);
-        let opens = "1: OFDLCK ADVISORY  READ -1 fd:00:77 100 100";
-        let writes = "1: OFDLCK ADVISORY  READ -1 fd:00:77 101 101";
-        let whole = "1: POSIX  ADVISORY  WRITE 1 fd:00:77 0 EOF";
-        let other = "1: POSIX  ADVISORY  WRITE 1 fd:00:78 0 EOF";
-        assert!(by(opens, false).is_some() && by(opens, true).is_none());
-        assert!(by(writes, true).is_some() && by(whole, true).is_some());
-        assert!(by(other, false).is_none());
+        assert_eq!(held.place, "00:13:1043");
+        for other in [
+            "1: -> FLOCK  ADVISORY  WRITE 9 00:13:1 0 EOF",
+            "3: LEASE  ACTIVE  READ 9 00:13:1 0 EOF",
+            "4: OFDLCK ADVISORY  READ -1 fd:00:77 100 101",
+        ] {
+            assert_eq!(Lock::read(other), None, "{other}");
+        }
     }
 
     #[test]

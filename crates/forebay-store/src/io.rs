@@ -6,6 +6,7 @@
 
 mod ending;
 mod hedge;
+mod mirror;
 mod page;
 mod request;
 mod split;

@@ -195,7 +195,8 @@ impl BackingSettings {
     /// use forebay::settings::BackingSettings;
     /// use forebay::StoreKey;
     /// let store = StoreKey::numbered(0);
-    /// let changes = StoreChanges { max_ratio_percent: Some(101), ..StoreChanges::of_store(store) };
+    /// let mut changes = StoreChanges::of_store(store);
+    /// changes.max_ratio_percent = Some(101);
     /// assert!(BackingSettings::default().changed(&changes).is_err());
     /// ```
     pub fn changed(&self, changes: &StoreChanges) -> Result<BackingSettings, BuildError> {

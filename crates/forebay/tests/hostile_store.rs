@@ -47,6 +47,10 @@ enum Conduct {
     PanicAtEnd,
     /// One half is done, and the other is dropped.
     Half,
+    /// Two copies of a write; the first is done, and the second kept until the test releases it.
+    Mirror,
+    /// Two copies of a write; one is done, and the other is dropped.
+    HalfMirror,
 }
 
 struct Hostile {
@@ -63,6 +67,8 @@ impl Store for Hostile {
     fn geometry(&self) -> Geometry {
         Geometry {
             durability: self.durability,
+            // A writer may change a page while it is written.
+            stable_pages: false,
             ..self.memory.geometry()
         }
     }
@@ -119,6 +125,16 @@ impl Hostile {
                 let (half, rest) = io.split(1);
                 drop(rest);
                 self.memory.submit(half);
+            }
+            Conduct::Mirror => {
+                let (one, other) = io.mirror();
+                self.memory.submit(one);
+                lock(&self.kept).push(other);
+            }
+            Conduct::HalfMirror => {
+                let (one, other) = io.mirror();
+                self.memory.submit(one);
+                drop(other);
             }
             Conduct::Half | Conduct::Drop => drop(io),
         }
@@ -344,6 +360,7 @@ fn bytes_of_a_write_or_commit_that_its_store_gives_up_are_kept_and_written_later
     for (kind, conduct, failure) in [
         (IoKind::Write, Conduct::Drop, Failure::Dropped),
         (IoKind::Write, Conduct::Half, Failure::Dropped),
+        (IoKind::Write, Conduct::HalfMirror, Failure::Dropped),
         (IoKind::Write, Conduct::PanicBefore, Failure::Panicked),
         (IoKind::Write, Conduct::PanicAtEnd, Failure::Panicked),
         (IoKind::Commit, Conduct::Drop, Failure::Dropped),
@@ -380,6 +397,40 @@ fn bytes_of_a_write_or_commit_that_its_store_gives_up_are_kept_and_written_later
         bench.victim_is_whole();
         assert_eq!(bench.cache.check(), [""; 0]);
     }
+}
+
+/// A late copy of a write reads its pages for as long as it likes: they are given to no other file,
+/// and what a writer changes meanwhile is written once more.
+#[test]
+fn the_late_copy_of_a_mirrored_write_reads_its_own_pages_alone() {
+    let bench = Bench::new();
+    let replica = MemoryStore::new();
+    bench.conduct(IoKind::Write, Conduct::Mirror);
+    let bad = bench.bad();
+    block_on(bad.write_at(&NEW, 0)).expect("there is memory");
+    let first = block_on(bad.sync());
+    assert!(
+        matches!(first, Err(SyncError::NotAnswering { .. })),
+        "{first:?}"
+    );
+    assert!(bench.store.memory.snapshot(BAD)[..8 * PAGE] == NEW);
+    // Every frame that can be had gets bytes of the victim, and a writer changes the first page.
+    bench.victim_is_whole();
+    let changed = [0x33; 100];
+    block_on(bad.write_at(&changed, 0)).expect("the page may change");
+    let pages_of = |io: &Io| io.request().length_bytes / PAGE as u64;
+    let late = std::mem::take(&mut *lock(&bench.store.kept));
+    assert_eq!(late.iter().map(pages_of).sum::<u64>(), 8);
+    bench.conduct(IoKind::Write, Conduct::Good);
+    late.into_iter().for_each(|copy| replica.submit(copy));
+    let copied = replica.snapshot(BAD);
+    let is_own = |byte: &u8| [0x22, 0x33].contains(byte);
+    assert!(copied.iter().all(is_own), "bytes of another file");
+    let is_synced = (0..100).any(|_| block_on(bad.sync()).is_ok());
+    assert!(is_synced, "the store is good again");
+    assert_eq!(bench.store.memory.snapshot(BAD)[..100], changed);
+    bench.victim_is_whole();
+    assert_eq!(bench.cache.check(), [""; 0]);
 }
 
 #[test]

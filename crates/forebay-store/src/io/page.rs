@@ -30,7 +30,8 @@ impl PagePointer {
     ///
     /// # Safety
     /// While the value exists, and for ever if it is leaked, `address` must be valid for reads and
-    /// writes of [`PAGE_BYTES`] bytes and aligned to them, and no other page pointer may have it.
+    /// writes of [`PAGE_BYTES`] bytes and aligned to them, and no other page pointer may have it,
+    /// except in copies of one write ([`Io::mirror`](crate::Io::mirror)), which only read.
     /// While a read request carries it, nobody else may access the bytes. While a write request
     /// carries it, nobody else in this program may write them, unless the request says so
     /// ([`Io::changing`](crate::Io::changing)).
