@@ -16,14 +16,17 @@ use forebay_base::sync::Arc;
 use forebay_rt::wait::Slot;
 use forebay_store::{Extent, Failure, Io, IoKind, Request};
 use forebay_volume::{
-    Append, Call, ChunkName, Manifest, Need, PAGE_BYTES, Progress, Reply, Scope, Source, Twin,
-    Uploads, VolumeFault, Writer,
+    Append, Call, ChunkName, InlinePage, Manifest, Need, PAGE_BYTES, Progress, Reply, Scope,
+    Source, Twin, Uploads, VolumeFault, Writer,
 };
 use std::collections::VecDeque;
 
 const PAGE: usize = PAGE_BYTES as usize;
 /// Chunks of no use that stay in any case, for those who opened the volume a little earlier.
 const FREE_DEAD_CHUNKS: u64 = 64;
+
+/// Pages of records that may be useless in any case.
+const SPARE_PAGES: u64 = 4096;
 
 /// How much a store does at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +119,8 @@ pub(crate) struct Desk {
     /// An upload has failed: none is begun for its own sake until somebody asks for something.
     is_put_off: bool,
     is_mapping: bool,
+    /// A commit has ended since pages were moved last.
+    may_move: bool,
     removing: Removing,
     closing: Option<Arc<Slot<bool>>>,
     is_stopped: bool,
@@ -144,6 +149,7 @@ impl Desk {
             upload_failures: 0,
             is_put_off: false,
             is_mapping: false,
+            may_move: false,
             removing: Removing::No,
             closing: None,
             is_stopped: false,
@@ -352,6 +358,9 @@ impl Desk {
         if let Some(job) = self.next_copy() {
             return Some(job);
         }
+        if let Some(job) = self.next_move() {
+            return Some(job);
+        }
         if let Some(job) = self.next_map().or_else(|| self.next_removal()) {
             return Some(job);
         }
@@ -479,7 +488,7 @@ impl Desk {
     pub(crate) fn uploaded(
         &mut self,
         job: UploadJob,
-        result: Result<u32, Failure>,
+        result: Result<Option<u32>, Failure>,
         ended: &mut Ended,
     ) {
         self.uploads.ended(job.chunk);
@@ -488,8 +497,11 @@ impl Desk {
             self.spares.push(job.bytes);
         }
         match result {
-            Ok(crc) => {
-                self.writer.made_with(job.chunk, job.name, crc);
+            Ok(made) => {
+                match made {
+                    Some(crc) => self.writer.made_with(job.chunk, job.name, crc),
+                    None => self.writer.made_zeros(job.chunk, job.name),
+                }
                 self.settle(ended);
             }
             Err(failure) => {
@@ -553,6 +565,7 @@ impl Desk {
         }
         match result {
             Ok(()) if recorded == Recording::Wanted => {
+                self.may_move = true;
                 if self.removing == Removing::PutOff {
                     self.removing = Removing::No;
                 }
@@ -572,6 +585,23 @@ impl Desk {
         }
         if let Some(closing) = self.closing.take() {
             closing.set(false);
+        }
+    }
+
+    /// Pages of records of which little is needed are moved to the next record of somebody's commit.
+    fn next_move(&mut self) -> Option<Job> {
+        if !self.may_move || self.standing != Standing::Writer {
+            return None;
+        }
+        self.may_move = false;
+        let pages = self.writer.sparse_pages(SPARE_PAGES);
+        (!pages.is_empty()).then_some(Job::Move(pages))
+    }
+
+    /// Pages were read that are to be moved.
+    pub(crate) fn moved(&mut self, pages: Vec<(u64, InlinePage, Vec<u8>)>) {
+        for (page, from, bytes) in pages {
+            self.writer.moved(page, from, bytes);
         }
     }
 

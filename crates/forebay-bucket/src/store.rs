@@ -349,6 +349,14 @@ impl Core {
                 }
                 lock(&self.desk).copied(result, &mut ended);
             }
+            Job::Move(pages) => {
+                let read = pages.into_iter().filter_map(|(page, from)| {
+                    let bytes = self.asker.page_of_record(from)?;
+                    Some((page, from, bytes))
+                });
+                let read = read.collect();
+                lock(&self.desk).moved(read);
+            }
             Job::Map(mut append) => {
                 // A map that could not be made is made some records later.
                 let made = self.asker.append(&mut append);

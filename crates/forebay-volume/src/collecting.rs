@@ -194,7 +194,7 @@ impl Collecting {
 pub fn unneeded(map: &Map, older: u64, keys: Vec<(String, u64)>) -> Vec<(String, u64)> {
     let named: BTreeSet<ChunkName> = map.chunks().map(|(_, object)| object.name).collect();
     let mut records: BTreeSet<u64> = map.openings().iter().copied().collect();
-    records.extend(map.pages().map(|(_, inline)| inline.record));
+    records.extend(map.records().keys());
     let is_needed = |key: &str| {
         if let Some(name) = ChunkName::parse(key) {
             let may_come = (name.epoch, name.number) >= (map.epoch(), map.settled());

@@ -190,7 +190,7 @@ impl Waste {
 /// The records that `map` and later ones need.
 fn records_of(map: &Map) -> BTreeSet<u64> {
     let mut records: BTreeSet<u64> = map.openings().iter().copied().collect();
-    records.extend(map.pages().map(|(_, inline)| inline.record));
+    records.extend(map.records().keys());
     records
 }
 
