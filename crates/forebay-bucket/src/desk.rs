@@ -25,7 +25,7 @@ const PAGE: usize = PAGE_BYTES as usize;
 /// Chunks of no use that stay in any case, for those who opened the volume a little earlier.
 const FREE_DEAD_CHUNKS: u64 = 64;
 
-/// Pages of records that may be useless in any case.
+/// Pages of records that may be useless if nobody said how many: as many as are needed, or these.
 const SPARE_PAGES: u64 = 4096;
 
 /// How much a store does at a time.
@@ -594,7 +594,12 @@ impl Desk {
             return None;
         }
         self.may_move = false;
-        let pages = self.writer.sparse_pages(SPARE_PAGES);
+        let spare_pages = match self.most_dead_bytes() {
+            // Half of what may be useless, in both copies.
+            Some(most_bytes) => most_bytes / (4 * PAGE_BYTES),
+            None => SPARE_PAGES.max(self.writer.map().inline_pages() as u64),
+        };
+        let pages = self.writer.sparse_pages(spare_pages);
         (!pages.is_empty()).then_some(Job::Move(pages))
     }
 

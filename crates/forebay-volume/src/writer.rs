@@ -25,8 +25,6 @@ use std::collections::BTreeMap;
 
 /// A chunk becomes an object once this part of its pages is staged or lies in records.
 const WORTH: usize = 2;
-/// Records may have this many times the pages that are needed of them.
-const SPARSE: u64 = 2;
 /// Records of which the one is found that has the fewest of its pages left.
 const SPARSE_LOOK: usize = 256;
 /// Pages that are moved out of a record at a time.
@@ -35,7 +33,7 @@ const MOVED_PAGES: usize = 128;
 pub const RECORDS_BETWEEN_MAPS: u64 = 256;
 /// Bytes of a map for each record since the last one at most: a large map is made less often.
 const MAP_BYTES_PER_RECORD: u64 = 4096;
-/// A map that lets objects be removed may cost this part of their bytes.
+/// A map that lets objects be removed may cost this part of the bytes that came since the last one.
 const MAP_SHARE: u64 = 8;
 
 /// Where the bytes of a page are.
@@ -119,7 +117,12 @@ impl Writer {
     /// The writer of `opened`, which was opened for writing.
     pub fn new(opened: Opened) -> Writer {
         Writer {
-            waste: Waste::new(&opened.map, opened.base, opened.older),
+            waste: Waste::new(
+                &opened.map,
+                opened.base,
+                opened.older,
+                opened.manifest.chunk_bytes.into(),
+            ),
             marking: Marking::NotNeeded,
             manifest: opened.manifest,
             opening: opened.map.number(),
@@ -363,13 +366,13 @@ impl Writer {
     }
 
     /// Pages to be moved with [`Writer::moved`], because the record in which they lie has few that are
-    /// needed: it could go without them. None while records have at most `spare_pages` and as many
-    /// again as are needed.
+    /// needed: it could go without them. None while records have at most `spare_pages` more than are
+    /// needed.
     pub fn sparse_pages(&self, spare_pages: u64) -> Vec<(u64, InlinePage)> {
         let records = self.map.records();
         let live = self.map.inline_pages() as u64;
         let pages: u64 = records.values().map(|it| it.pages).sum();
-        if pages <= SPARSE * live + spare_pages || self.is_recording() {
+        if pages <= live + spare_pages || self.is_recording() {
             return Vec::new();
         }
         let oldest = records.iter().take(SPARSE_LOOK);
@@ -547,8 +550,9 @@ impl Writer {
         match twins.answer(twin, reply) {
             Progress::More => Ok(Progress::More),
             Progress::Done(Appended::Ours) => {
+                let bytes = twins.bytes().len();
                 self.sealed = None;
-                self.waste.recorded();
+                self.waste.recorded(self.map.number(), bytes);
                 if !self.has_changes() {
                     // A volume that rests keeps no memory for what may come.
                     self.spares = Vec::new();
@@ -583,8 +587,7 @@ impl Writer {
     /// [`Writer::map_made`].
     pub fn map_to_make(&mut self, most_bytes: u64) -> Option<Append> {
         let map_bytes = self.map.object_bytes();
-        let frees_bytes = self.waste.uncovered() * u64::from(self.manifest.chunk_bytes);
-        let is_worth_it = frees_bytes / MAP_SHARE >= map_bytes;
+        let is_worth_it = self.waste.fresh_bytes() / MAP_SHARE >= map_bytes;
         let is_wanted = self.dead_bytes() > most_bytes && self.waste.wants_map() && is_worth_it;
         let usual = RECORDS_BETWEEN_MAPS.max(map_bytes / MAP_BYTES_PER_RECORD);
         self.map_after(if is_wanted { 1 } else { usual })
@@ -628,14 +631,19 @@ impl Writer {
     /// About the bytes of objects that this writer's commits have made useless, and that have not
     /// been removed.
     pub fn dead_bytes(&self) -> u64 {
-        self.waste.chunks() * u64::from(self.manifest.chunk_bytes)
-            + self.waste.others() * PAGE as u64
+        let inline_bytes = self.inline_bytes();
+        let of_records = self.waste.recorded_bytes().saturating_sub(inline_bytes);
+        self.waste.chunks() * u64::from(self.manifest.chunk_bytes) + of_records
+    }
+
+    /// The bytes of both copies of the pages that lie in records.
+    fn inline_bytes(&self) -> u64 {
+        (2 * self.map.inline_pages() * PAGE) as u64
     }
 
     /// About the bytes of the objects that are needed.
     pub fn live_bytes(&self) -> u64 {
-        self.map.chunk_count() as u64 * u64::from(self.manifest.chunk_bytes)
-            + (self.map.inline_pages() * PAGE) as u64
+        self.map.chunk_count() as u64 * u64::from(self.manifest.chunk_bytes) + self.inline_bytes()
     }
 
     /// The removal of the object that has been useless for longest, if such objects have more than
