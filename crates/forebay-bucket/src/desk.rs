@@ -28,6 +28,9 @@ const FREE_DEAD_CHUNKS: u64 = 64;
 /// Pages of records that may be useless if nobody said how many: as many as are needed, or these.
 const SPARE_PAGES: u64 = 4096;
 
+/// Useless objects that are removed at a time.
+const REMOVED_AT_ONCE: usize = 256;
+
 /// How much a store does at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
@@ -76,8 +79,8 @@ enum Recording {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Removing {
     No,
-    /// One is.
-    One,
+    /// Some are.
+    Some,
     /// There was no answer: not before the next record.
     PutOff,
     /// The bucket does not let this writer do it.
@@ -365,6 +368,7 @@ impl Desk {
             return Some(job);
         }
         if !self.is_recording()
+            && !self.is_behind()
             && self.begin_commit()
             && let Some(job) = self.next_of_commit(ended)
         {
@@ -632,9 +636,18 @@ impl Desk {
         if self.removing != Removing::No || self.standing != Standing::Writer {
             return None;
         }
-        let call = self.writer.next_removal(self.most_dead_bytes()?)?;
-        self.removing = Removing::One;
-        Some(Job::Remove(call))
+        let most_bytes = self.most_dead_bytes()?;
+        let next = std::iter::from_fn(|| self.writer.next_removal(most_bytes));
+        let keys = next.take(REMOVED_AT_ONCE).filter_map(|call| match call {
+            Call::Remove { key } => Some(key),
+            _ => None,
+        });
+        let keys: Vec<String> = keys.collect();
+        if keys.is_empty() {
+            return None;
+        }
+        self.removing = Removing::Some;
+        Some(Job::Remove(keys))
     }
 
     /// The bytes of useless objects that stay; none if all do.
@@ -646,6 +659,14 @@ impl Desk {
         let least = FREE_DEAD_CHUNKS * u64::from(self.manifest().chunk_bytes);
         let most = (self.writer.live_bytes() / 100).saturating_mul(percent);
         Some(most.max(least))
+    }
+
+    /// Whether useless objects become more than may stay, by a quarter, while some are being removed,
+    /// or the map is made that lets them be removed: the next record waits for that.
+    fn is_behind(&self) -> bool {
+        let is_at_it = self.removing == Removing::Some || self.is_mapping;
+        let most_bytes = self.most_dead_bytes().unwrap_or(u64::MAX);
+        is_at_it && self.writer.dead_bytes() / 5 > most_bytes / 4
     }
 
     /// A removal has ended.

@@ -25,8 +25,8 @@ pub(crate) enum Job {
     Move(Vec<(u64, InlinePage)>),
     /// A map, which shortens the next start.
     Map(Append),
-    /// The removal of an object that nobody needs.
-    Remove(Call),
+    /// The removal of objects that nobody needs.
+    Remove(Vec<String>),
 }
 
 /// Pages of a read that lie in the bucket.
@@ -260,11 +260,11 @@ impl Asker {
         self.fetch(&piece, false).ok()?
     }
 
-    /// Removes an object that nobody needs.
-    pub(crate) fn remove(&self, call: &Call) -> Removed {
+    /// Removes objects that nobody needs.
+    pub(crate) fn remove(&self, keys: &[String]) -> Removed {
         let mut tries = Tries::begin();
         loop {
-            match self.ask(call, &mut tries) {
+            match self.remove_all(keys, &mut tries) {
                 Ok(Reply::Unknown) => {}
                 Ok(_) => return Removed::Done,
                 Err(Trouble { is_lasting, .. }) if !is_lasting => return Removed::NotNow,

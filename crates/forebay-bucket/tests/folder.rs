@@ -528,7 +528,8 @@ fn a_writer_removes_what_its_commits_made_useless() {
         }
         if dead_percent.is_none() {
             assert_eq!(bench.keys(DATA_PREFIX).len(), 4 * 128);
-            assert_eq!(store.statistics().dead_bytes, 3 * 128 * CHUNK);
+            // Records take a little too.
+            assert_eq!(store.statistics().dead_bytes / CHUNK, 3 * 128);
             continue;
         }
         // 64 of them may stay.

@@ -93,6 +93,17 @@ impl Collecting {
         }
     }
 
+    /// What is to be removed, with its bytes, once that is known: in this order, as many as one likes
+    /// at a time of those whose keys begin alike up to the first slash. It ends with that, and nothing
+    /// is asked any more.
+    pub fn doomed(&mut self) -> Option<Vec<(String, u64)>> {
+        if !matches!(self.step, Step::Remove) {
+            return None;
+        }
+        self.doomed.reverse();
+        Some(std::mem::take(&mut self.doomed))
+    }
+
     /// Takes the answer to [`Collecting::next`].
     ///
     /// # Errors
