@@ -112,7 +112,29 @@ impl Asker {
     /// # Errors
     /// [`Trouble`] that lasts, or has lasted for too long.
     pub(crate) fn ask(&self, call: &Call, tries: &mut Tries) -> Result<Reply, Trouble> {
-        let answered = self.ask_bucket(call);
+        self.ask_with(call, tries, || self.bucket.ask(call))
+    }
+
+    /// Removes objects, in one request where the bucket can; [`Reply::Unknown`] as above.
+    ///
+    /// # Errors
+    /// As [`Asker::ask`].
+    pub(crate) fn remove_all(&self, keys: &[String], tries: &mut Tries) -> Result<Reply, Trouble> {
+        let Some(key) = keys.first() else {
+            return Ok(Reply::Done);
+        };
+        let call = Call::Remove { key: key.clone() };
+        let remove = || self.bucket.remove_all(keys).map(|()| Reply::Done);
+        self.ask_with(&call, tries, remove)
+    }
+
+    fn ask_with(
+        &self,
+        call: &Call,
+        tries: &mut Tries,
+        ask: impl FnOnce() -> Result<Reply, Trouble>,
+    ) -> Result<Reply, Trouble> {
+        let answered = ask_bucket(ask);
         self.traffic.count(call, answered.as_ref().ok());
         match answered {
             Ok(reply) => {
@@ -185,15 +207,6 @@ impl Asker {
         if bad.len() < BAD_LIMIT {
             bad.insert(key.to_owned());
         }
-    }
-
-    /// Asks once. A panic of the bucket ends this request and none of our threads.
-    fn ask_bucket(&self, call: &Call) -> Result<Reply, Trouble> {
-        catch_unwind(AssertUnwindSafe(|| self.bucket.ask(call))).unwrap_or_else(|panic| {
-            let text = panic_text(&*panic).unwrap_or("without a word");
-            let text = format!("the bucket's client panicked ({text}); report it as a fault");
-            Err(Trouble::lasting(text, Failure::Panicked))
-        })
     }
 
     /// The bytes of an object, or of a range of it; none if it is not there.
@@ -269,4 +282,13 @@ impl Asker {
             say(format_args!("{}: it answers again", self.name));
         }
     }
+}
+
+/// Asks once. A panic of the bucket ends this request and none of our threads.
+fn ask_bucket(ask: impl FnOnce() -> Result<Reply, Trouble>) -> Result<Reply, Trouble> {
+    catch_unwind(AssertUnwindSafe(ask)).unwrap_or_else(|panic| {
+        let text = panic_text(&*panic).unwrap_or("without a word");
+        let text = format!("the bucket's client panicked ({text}); report it as a fault");
+        Err(Trouble::lasting(text, Failure::Panicked))
+    })
 }

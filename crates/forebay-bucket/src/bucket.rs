@@ -27,6 +27,17 @@ pub trait Bucket: Send + Sync + 'static {
         usize::MAX
     }
 
+    /// Removes objects, as [`Call::Remove`] does for each. Some may be gone if it ends with trouble.
+    ///
+    /// # Errors
+    /// As [`Bucket::ask`].
+    fn remove_all(&self, keys: &[String]) -> Result<(), Trouble> {
+        for key in keys {
+            self.ask(&Call::Remove { key: key.clone() })?;
+        }
+        Ok(())
+    }
+
     /// Removes what writers before this one did not finish. It is called once this one has the
     /// volume. A writer before that still goes on makes its object anew, and finds out that it is
     /// fenced.

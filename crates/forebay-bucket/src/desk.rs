@@ -16,14 +16,20 @@ use forebay_base::sync::Arc;
 use forebay_rt::wait::Slot;
 use forebay_store::{Extent, Failure, Io, IoKind, Request};
 use forebay_volume::{
-    Append, Call, ChunkName, Manifest, Need, PAGE_BYTES, Progress, Reply, Scope, Source, Twin,
-    Uploads, VolumeFault, Writer,
+    Append, Call, ChunkName, InlinePage, Manifest, Need, PAGE_BYTES, Progress, Reply, Scope,
+    Source, Twin, Uploads, VolumeFault, Writer,
 };
 use std::collections::VecDeque;
 
 const PAGE: usize = PAGE_BYTES as usize;
 /// Chunks of no use that stay in any case, for those who opened the volume a little earlier.
 const FREE_DEAD_CHUNKS: u64 = 64;
+
+/// Pages of records that may be useless if nobody said how many: as many as are needed, or these.
+const SPARE_PAGES: u64 = 4096;
+
+/// Useless objects that are removed at a time.
+const REMOVED_AT_ONCE: usize = 256;
 
 /// How much a store does at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +79,8 @@ enum Recording {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Removing {
     No,
-    /// One is.
-    One,
+    /// Some are.
+    Some,
     /// There was no answer: not before the next record.
     PutOff,
     /// The bucket does not let this writer do it.
@@ -116,6 +122,8 @@ pub(crate) struct Desk {
     /// An upload has failed: none is begun for its own sake until somebody asks for something.
     is_put_off: bool,
     is_mapping: bool,
+    /// A commit has ended since pages were moved last.
+    may_move: bool,
     removing: Removing,
     closing: Option<Arc<Slot<bool>>>,
     is_stopped: bool,
@@ -144,6 +152,7 @@ impl Desk {
             upload_failures: 0,
             is_put_off: false,
             is_mapping: false,
+            may_move: false,
             removing: Removing::No,
             closing: None,
             is_stopped: false,
@@ -357,10 +366,14 @@ impl Desk {
         if let Some(job) = self.next_copy() {
             return Some(job);
         }
+        if let Some(job) = self.next_move() {
+            return Some(job);
+        }
         if let Some(job) = self.next_map().or_else(|| self.next_removal()) {
             return Some(job);
         }
         if !self.is_recording()
+            && !self.is_behind()
             && self.begin_commit()
             && let Some(job) = self.next_of_commit(ended)
         {
@@ -484,7 +497,7 @@ impl Desk {
     pub(crate) fn uploaded(
         &mut self,
         job: UploadJob,
-        result: Result<u32, Failure>,
+        result: Result<Option<u32>, Failure>,
         ended: &mut Ended,
     ) {
         self.uploads.ended(job.chunk);
@@ -493,8 +506,11 @@ impl Desk {
             self.spares.push(job.bytes);
         }
         match result {
-            Ok(crc) => {
-                self.writer.made_with(job.chunk, job.name, crc);
+            Ok(made) => {
+                match made {
+                    Some(crc) => self.writer.made_with(job.chunk, job.name, crc),
+                    None => self.writer.made_zeros(job.chunk, job.name),
+                }
                 self.settle(ended);
             }
             Err(failure) => {
@@ -558,6 +574,7 @@ impl Desk {
         }
         match result {
             Ok(()) if recorded == Recording::Wanted => {
+                self.may_move = true;
                 if self.removing == Removing::PutOff {
                     self.removing = Removing::No;
                 }
@@ -577,6 +594,28 @@ impl Desk {
         }
         if let Some(closing) = self.closing.take() {
             closing.set(false);
+        }
+    }
+
+    /// Pages of records of which little is needed are moved to the next record of somebody's commit.
+    fn next_move(&mut self) -> Option<Job> {
+        if !self.may_move || self.standing != Standing::Writer {
+            return None;
+        }
+        self.may_move = false;
+        let spare_pages = match self.most_dead_bytes() {
+            // Half of what may be useless, in both copies.
+            Some(most_bytes) => most_bytes / (4 * PAGE_BYTES),
+            None => SPARE_PAGES.max(self.writer.map().inline_pages() as u64),
+        };
+        let pages = self.writer.sparse_pages(spare_pages);
+        (!pages.is_empty()).then_some(Job::Move(pages))
+    }
+
+    /// Pages were read that are to be moved.
+    pub(crate) fn moved(&mut self, pages: Vec<(u64, InlinePage, Vec<u8>)>) {
+        for (page, from, bytes) in pages {
+            self.writer.moved(page, from, bytes);
         }
     }
 
@@ -602,9 +641,18 @@ impl Desk {
         if self.removing != Removing::No || self.standing != Standing::Writer {
             return None;
         }
-        let call = self.writer.next_removal(self.most_dead_bytes()?)?;
-        self.removing = Removing::One;
-        Some(Job::Remove(call))
+        let most_bytes = self.most_dead_bytes()?;
+        let next = std::iter::from_fn(|| self.writer.next_removal(most_bytes));
+        let keys = next.take(REMOVED_AT_ONCE).filter_map(|call| match call {
+            Call::Remove { key } => Some(key),
+            _ => None,
+        });
+        let keys: Vec<String> = keys.collect();
+        if keys.is_empty() {
+            return None;
+        }
+        self.removing = Removing::Some;
+        Some(Job::Remove(keys))
     }
 
     /// The bytes of useless objects that stay; none if all do.
@@ -616,6 +664,14 @@ impl Desk {
         let least = FREE_DEAD_CHUNKS * u64::from(self.manifest().chunk_bytes);
         let most = (self.writer.live_bytes() / 100).saturating_mul(percent);
         Some(most.max(least))
+    }
+
+    /// Whether useless objects become more than may stay, by a quarter, while some are being removed,
+    /// or the map is made that lets them be removed: the next record waits for that.
+    fn is_behind(&self) -> bool {
+        let is_at_it = self.removing == Removing::Some || self.is_mapping;
+        let most_bytes = self.most_dead_bytes().unwrap_or(u64::MAX);
+        is_at_it && self.writer.dead_bytes() / 5 > most_bytes / 4
     }
 
     /// A removal has ended.

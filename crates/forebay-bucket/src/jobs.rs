@@ -6,8 +6,8 @@ use crate::bucket::Trouble;
 use forebay_rt::say;
 use forebay_store::{Failure, Io};
 use forebay_volume::{
-    Append, Appended, Body, Call, ChunkName, ChunkObject, PAGE_BYTES, Progress, Record, Reply,
-    Twin, VolumeFault, crc32c,
+    Append, Appended, Body, Call, ChunkName, ChunkObject, InlinePage, PAGE_BYTES, Progress, Record,
+    Reply, Twin, VolumeFault, crc32c,
 };
 use std::ops::Range;
 
@@ -20,10 +20,13 @@ pub(crate) enum Job {
     Upload(UploadJob),
     /// A copy of the record of a commit, or of the last one: see [`forebay_volume::Writer::next`].
     Record(Twin),
+    /// Pages that lie in a record of which little is needed: see
+    /// [`forebay_volume::Writer::sparse_pages`].
+    Move(Vec<(u64, InlinePage)>),
     /// A map, which shortens the next start.
     Map(Append),
-    /// The removal of an object that nobody needs.
-    Remove(Call),
+    /// The removal of objects that nobody needs.
+    Remove(Vec<String>),
 }
 
 /// Pages of a read that lie in the bucket.
@@ -170,12 +173,12 @@ impl Asker {
         }
     }
 
-    /// Makes the object of a chunk. Returns its checksum. What it takes over `must_be` there, or is
-    /// asked for once.
+    /// Makes the object of a chunk. Returns its checksum, or none if it would be zeros: no object is
+    /// made then. What it takes over `must_be` there, or is asked for once.
     ///
     /// # Errors
     /// [`Unmade`].
-    pub(crate) fn upload(&self, job: &mut UploadJob, must_be: bool) -> Result<u32, Unmade> {
+    pub(crate) fn upload(&self, job: &mut UploadJob, must_be: bool) -> Result<Option<u32>, Unmade> {
         if let Some((object, pages)) = &job.base {
             let key = object.name.to_string();
             let call = Call::Get {
@@ -198,13 +201,16 @@ impl Asker {
             };
             job.bytes[page * PAGE..(page + 1) * PAGE].copy_from_slice(&found);
         }
+        if is_zeros(&job.bytes) {
+            return Ok(None);
+        }
         let bytes = std::mem::take(&mut job.bytes);
         let crc = crc32c(&bytes);
         let mut append = Append::new(job.name.to_string(), bytes);
         let appended = self.append(&mut append);
         job.bytes = append.into_bytes().unwrap_or_default();
         match appended {
-            Ok(Appended::Ours) => Ok(crc),
+            Ok(Appended::Ours) => Ok(Some(crc)),
             Ok(Appended::Theirs) => {
                 // Another writer has the same epoch, which the log makes impossible.
                 say(format_args!(
@@ -241,11 +247,24 @@ impl Asker {
         Ok(())
     }
 
-    /// Removes an object that nobody needs.
-    pub(crate) fn remove(&self, call: &Call) -> Removed {
+    /// The bytes of a page that lies in a record; none if they cannot be had now.
+    pub(crate) fn page_of_record(&self, from: InlinePage) -> Option<Vec<u8>> {
+        let [key, other] = Twin::BOTH.map(|twin| twin.key(from.record));
+        let piece = Piece {
+            first: 0,
+            key,
+            other: Some(other),
+            bytes: from.at..from.at + PAGE_BYTES,
+            crc: Some(from.crc),
+        };
+        self.fetch(&piece, false).ok()?
+    }
+
+    /// Removes objects that nobody needs.
+    pub(crate) fn remove(&self, keys: &[String]) -> Removed {
         let mut tries = Tries::begin();
         loop {
-            match self.ask(call, &mut tries) {
+            match self.remove_all(keys, &mut tries) {
                 Ok(Reply::Unknown) => {}
                 Ok(_) => return Removed::Done,
                 Err(Trouble { is_lasting, .. }) if !is_lasting => return Removed::NotNow,
@@ -290,4 +309,10 @@ impl Asker {
             self.name()
         ));
     }
+}
+
+/// Whether all of them are zeros. Eight are looked at together, because a chunk has many.
+fn is_zeros(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    words.iter().all(|&word| u64::from_ne_bytes(word) == 0) && rest.iter().all(|&byte| byte == 0)
 }

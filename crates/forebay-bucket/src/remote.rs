@@ -16,7 +16,7 @@ use forebay_base::sync::{Mutex, lock};
 use forebay_rt::block_on;
 use forebay_rt::thread::{Joiner, spawn};
 use forebay_volume::{Call, MANIFEST_KEY, Reply};
-use futures_util::{Stream, StreamExt, TryStreamExt};
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{
     Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
@@ -311,9 +311,36 @@ impl Bucket for RemoteBucket {
             Ok(reply) => Ok(reply),
         }
     }
+
+    fn remove_all(&self, keys: &[String]) -> Result<(), Trouble> {
+        self.delete(keys).map_err(|error| {
+            if is_refusal(&error) {
+                self.renew();
+            }
+            trouble_of(&error)
+        })
+    }
 }
 
 impl RemoteBucket {
+    /// Many in one request, where the service has that.
+    fn delete(&self, keys: &[String]) -> Result<(), Error> {
+        let store = lock(&self.store).clone();
+        let paths: Vec<_> = keys.iter().map(|key| Ok(self.path_of(key))).collect();
+        let deleted = async move {
+            let mut deleted = store.delete_stream(stream::iter(paths).boxed());
+            let mut failed = None;
+            while let Some(result) = unless_silent(async { Ok(deleted.next().await) }).await? {
+                match result {
+                    Ok(_) | Err(Error::NotFound { .. }) => {}
+                    Err(error) => failed = Some(error),
+                }
+            }
+            failed.map_or(Ok(()), Err)
+        };
+        self.answer_of(deleted)
+    }
+
     fn list(&self, prefix: &str) -> Result<Reply, Error> {
         let store = lock(&self.store).clone();
         // The listing has the names under which `path_of` makes objects.

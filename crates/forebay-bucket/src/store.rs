@@ -1,5 +1,6 @@
 //! A volume in a bucket as a store with one object.
 
+use crate::abreast::abreast;
 use crate::asker::{Asker, Tries};
 use crate::bucket::{Bucket, Trouble};
 use crate::desk::{Desk, Ended, Limits, zero_tail};
@@ -14,8 +15,9 @@ use forebay_rt::{block_on, say};
 use forebay_store::{Crew, Durability, Extent, Failure, Geometry, Io, ObjectId, Store};
 use forebay_volume::{
     Access, Appended, Call, MANIFEST_KEY, Manifest, Map, Opened, Opening, PAGE_BYTES, Progress,
-    Twin, VolumeFault, Writer,
+    Reply, Twin, VolumeFault, Writer,
 };
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -24,6 +26,8 @@ use thiserror::Error;
 /// The most pages of one request.
 const IO_PAGES_LIMIT: u64 = 256;
 const UPLOADS_LIMIT: u64 = 16;
+/// Records that are read at the same time when a volume is opened; the largest have 2 MiB.
+const RECORDS_AHEAD: u64 = 8;
 /// Threads for reads, beside one for each upload.
 const READERS: usize = 8;
 /// Threads for the two copies of a record, or a map, and for removals.
@@ -139,7 +143,7 @@ pub struct BucketStore {
 struct Core {
     desk: Mutex<Desk>,
     arrivals: WaitQueue,
-    asker: Asker,
+    asker: Arc<Asker>,
     chunk_bytes: u64,
     /// Several threads may find out that another writer has the volume.
     is_fence_said: AtomicBool,
@@ -170,6 +174,7 @@ impl BucketStore {
     ) -> Result<Arc<BucketStore>, BucketError> {
         let is_read_only = access == Access::Read;
         let asker = Asker::new(bucket, name.to_owned(), settings.answer_timeout);
+        let asker = Arc::new(asker);
         // What has no room is refused before its map is read.
         if let Some(manifest) = asker.manifest(&access)? {
             limits(&manifest, settings.memory_bytes)?;
@@ -262,15 +267,47 @@ fn limits(manifest: &Manifest, memory_bytes: u64) -> Result<Limits, BucketError>
 
 impl Asker {
     /// Opens the volume.
-    pub(crate) fn open(&self, access: Access) -> Result<Opened, BucketError> {
+    pub(crate) fn open(self: &Arc<Asker>, access: Access) -> Result<Opened, BucketError> {
         let mut opening = Opening::new(access);
         let mut tries = Tries::begin();
+        let mut ahead = BTreeMap::new();
         loop {
-            let reply = self.ask(&opening.next(), &mut tries)?;
+            let call = opening.next();
+            let known = match &call {
+                Call::Get { key, range: None } => ahead.remove(key),
+                _ => None,
+            };
+            let reply = match known {
+                Some(bytes) => Reply::Bytes(bytes),
+                None => {
+                    ahead = self.read_ahead(opening.ahead(RECORDS_AHEAD))?;
+                    self.ask(&call, &mut tries)?
+                }
+            };
             if let Progress::Done(opened) = opening.answer(reply)? {
                 return Ok(opened);
             }
         }
+    }
+
+    /// Those of the objects `keys` that are there.
+    fn read_ahead(
+        self: &Arc<Asker>,
+        keys: Vec<String>,
+    ) -> Result<BTreeMap<String, Vec<u8>>, BucketError> {
+        let asker = self.clone();
+        let read = abreast(keys, move |key: String| {
+            let call = Call::Get {
+                key: key.clone(),
+                range: None,
+            };
+            // What is in trouble is asked for in its turn.
+            match asker.ask(&call, &mut Tries::begin()) {
+                Ok(Reply::Bytes(bytes)) => Some((key, bytes)),
+                _ => None,
+            }
+        })?;
+        Ok(read.into_iter().flatten().collect())
     }
 
     /// What never changes of the volume that is there, or is to be made.
@@ -356,13 +393,21 @@ impl Core {
                 }
                 lock(&self.desk).copied(result, &mut ended);
             }
+            Job::Move(pages) => {
+                let read = pages.into_iter().filter_map(|(page, from)| {
+                    let bytes = self.asker.page_of_record(from)?;
+                    Some((page, from, bytes))
+                });
+                let read = read.collect();
+                lock(&self.desk).moved(read);
+            }
             Job::Map(mut append) => {
                 // A map that could not be made is made some records later.
                 let made = self.asker.append(&mut append);
                 lock(&self.desk).mapped(matches!(made, Ok(Appended::Ours)));
             }
-            Job::Remove(call) => {
-                let removed = self.asker.remove(&call);
+            Job::Remove(keys) => {
+                let removed = self.asker.remove(&keys);
                 lock(&self.desk).removed(removed);
             }
         }

@@ -1,7 +1,8 @@
 //! What is done to a volume beside serving it: looked at, checked, freed of what nobody needs.
 
+use crate::abreast::abreast;
 use crate::asker::{Asker, Tries};
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, Trouble};
 use crate::check::Checked;
 use crate::store::BucketError;
 use forebay_base::Span;
@@ -11,6 +12,8 @@ use forebay_volume::{
 };
 use std::sync::Arc;
 
+/// Objects that are removed with one request.
+const REMOVED_AT_ONCE: usize = 256;
 const ANSWER_TIMEOUT: Span = Span::from_secs(30);
 
 /// What can be said of a volume without reading its data.
@@ -42,7 +45,7 @@ pub struct VolumeInfo {
 /// # Errors
 /// [`BucketError`].
 pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
-    let asker = asker(bucket);
+    let asker = Arc::new(asker(bucket));
     let opened = asker.open(Access::Read)?;
     let mut keys = Vec::new();
     for prefix in [DATA_PREFIX, LOG_PREFIX, TWIN_PREFIX, MAP_PREFIX] {
@@ -69,10 +72,13 @@ pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
 /// # Errors
 /// [`BucketError`].
 pub fn collect(bucket: Arc<dyn Bucket>) -> Result<Collected, BucketError> {
-    let asker = asker(bucket);
+    let asker = Arc::new(asker(bucket));
     let mut collecting = Collecting::new();
     let mut tries = Tries::begin();
     loop {
+        if let Some(doomed) = collecting.doomed() {
+            return asker.remove_doomed(doomed);
+        }
         let reply = asker.ask(&collecting.next(), &mut tries)?;
         if let Progress::Done(collected) = collecting.answer(reply)? {
             return Ok(collected);
@@ -105,6 +111,34 @@ pub(crate) fn asker(bucket: Arc<dyn Bucket>) -> Asker {
 }
 
 impl Asker {
+    /// Removes `doomed`, those of one kind before those of the next.
+    fn remove_doomed(
+        self: &Arc<Asker>,
+        doomed: Vec<(String, u64)>,
+    ) -> Result<Collected, BucketError> {
+        let mut collected = Collected::default();
+        let kind = |(key, _): &(String, u64)| key.find('/').map(|at| key[..at].to_owned());
+        for of_kind in doomed.chunk_by(|a, b| kind(a) == kind(b)) {
+            let batches: Vec<Vec<String>> = of_kind
+                .chunks(REMOVED_AT_ONCE)
+                .map(|batch| batch.iter().map(|(key, _)| key.clone()).collect())
+                .collect();
+            let asker = self.clone();
+            for removed in abreast(batches, move |keys| asker.remove_batch(&keys))? {
+                removed?;
+            }
+            collected.objects += of_kind.len() as u64;
+            collected.bytes += of_kind.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        }
+        Ok(collected)
+    }
+
+    fn remove_batch(&self, keys: &[String]) -> Result<(), Trouble> {
+        let mut tries = Tries::begin();
+        while self.remove_all(keys, &mut tries)? == Reply::Unknown {}
+        Ok(())
+    }
+
     pub(crate) fn list(&self, prefix: &'static str) -> Result<Vec<(String, u64)>, BucketError> {
         let mut tries = Tries::begin();
         loop {

@@ -93,6 +93,17 @@ impl Collecting {
         }
     }
 
+    /// What is to be removed, with its bytes, once that is known: in this order, as many as one likes
+    /// at a time of those whose keys begin alike up to the first slash. It ends with that, and nothing
+    /// is asked any more.
+    pub fn doomed(&mut self) -> Option<Vec<(String, u64)>> {
+        if !matches!(self.step, Step::Remove) {
+            return None;
+        }
+        self.doomed.reverse();
+        Some(std::mem::take(&mut self.doomed))
+    }
+
     /// Takes the answer to [`Collecting::next`].
     ///
     /// # Errors
@@ -194,7 +205,7 @@ impl Collecting {
 pub fn unneeded(map: &Map, older: u64, keys: Vec<(String, u64)>) -> Vec<(String, u64)> {
     let named: BTreeSet<ChunkName> = map.chunks().map(|(_, object)| object.name).collect();
     let mut records: BTreeSet<u64> = map.openings().iter().copied().collect();
-    records.extend(map.pages().map(|(_, inline)| inline.record));
+    records.extend(map.records().keys());
     let is_needed = |key: &str| {
         if let Some(name) = ChunkName::parse(key) {
             let may_come = (name.epoch, name.number) >= (map.epoch(), map.settled());

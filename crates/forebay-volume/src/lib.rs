@@ -102,7 +102,7 @@ pub use checksum::crc32c;
 pub use collecting::{Collected, Collecting, MAPPED, unneeded};
 pub use fault::VolumeFault;
 pub use manifest::{CHUNKS_LIMIT, Manifest, PAGE_BYTES};
-pub use map::{ChunkObject, InlinePage, Map};
+pub use map::{ChunkObject, INLINE_TOTAL, InlinePage, Map};
 pub use name::{
     ChunkName, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, MAPPED_KEY, PROBE_PREFIX,
     TWIN_PREFIX, Twin, log_key, map_key, number_of,
@@ -110,4 +110,4 @@ pub use name::{
 pub use opening::{Access, Opened, Opening, Writing};
 pub use record::{Body, Content, INLINE_PAGES, Record, WHO_BYTES};
 pub use uploads::Uploads;
-pub use writer::{INLINE_TOTAL, Need, RECORDS_BETWEEN_MAPS, Scope, Source, Writer};
+pub use writer::{Need, RECORDS_BETWEEN_MAPS, Scope, Source, Writer};

@@ -16,6 +16,10 @@ use std::collections::BTreeMap;
 
 /// More writers than that had no volume.
 const EPOCHS_LIMIT: u64 = u32::MAX as u64;
+/// The most pages that may lie in records. A commit that would exceed it makes chunks of some.
+pub const INLINE_TOTAL: usize = 1 << 16;
+/// Bytes of memory for each of them: entries of two trees, and of the object.
+const INLINE_ENTRY_BYTES: u64 = 96;
 /// Bytes of an entry of the object, more than usual: four are the checksum.
 const OBJECT_ENTRY_BYTES: u64 = 12;
 const MAGIC: [u8; 6] = *b"FBVMAP";
@@ -75,6 +79,16 @@ pub struct Map {
     openings: Vec<u64>,
     chunks: ChunkTable,
     pages: BTreeMap<u64, InlinePage>,
+    /// The records in which they lie.
+    records: BTreeMap<u64, RecordUse>,
+}
+
+/// What of a record is needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RecordUse {
+    /// Pages that it has, and those of them that are the newest.
+    pub(crate) pages: u64,
+    pub(crate) live: u64,
 }
 
 impl Map {
@@ -92,6 +106,7 @@ impl Map {
             openings: Vec::new(),
             chunks: ChunkTable::default(),
             pages: BTreeMap::new(),
+            records: BTreeMap::new(),
         }
     }
 
@@ -198,13 +213,20 @@ impl Map {
                 for &(chunk, content) in chunks {
                     self.set_chunk(manifest, chunk, content);
                 }
+                if !pages.is_empty() {
+                    let new = RecordUse {
+                        pages: pages.len() as u64,
+                        live: 0,
+                    };
+                    self.records.insert(record.number, new);
+                }
                 for (index, (page, content)) in pages.iter().enumerate() {
                     let inline = InlinePage {
                         record: record.number,
                         at: page_at(chunks.len(), pages.len(), index),
                         crc: crc32c(content),
                     };
-                    self.pages.insert(*page, inline);
+                    self.set_page(*page, inline);
                 }
             }
             Body::Close => self.is_open = false,
@@ -252,20 +274,47 @@ impl Map {
         let inside = first..first + manifest.chunk_pages();
         let covered: Vec<u64> = self.pages.range(inside).map(|(&page, _)| page).collect();
         for page in covered {
-            self.pages.remove(&page);
+            let inline = self.pages.remove(&page);
+            self.leave(inline);
         }
+    }
+
+    fn set_page(&mut self, page: u64, inline: InlinePage) {
+        self.records.entry(inline.record).or_default().live += 1;
+        let before = self.pages.insert(page, inline);
+        self.leave(before);
+    }
+
+    /// A page of a record is needed no more.
+    fn leave(&mut self, inline: Option<InlinePage>) {
+        let Some(inline) = inline else {
+            return;
+        };
+        if let Some(record) = self.records.get_mut(&inline.record) {
+            record.live -= 1;
+            if record.live == 0 {
+                self.records.remove(&inline.record);
+            }
+        }
+    }
+
+    /// The records in which pages lie, the oldest first.
+    pub(crate) fn records(&self) -> &BTreeMap<u64, RecordUse> {
+        &self.records
     }
 
     /// About the bytes of the map as an object.
     pub fn object_bytes(&self) -> u64 {
         let openings = 8 * self.openings.len() as u64;
-        512 + openings + OBJECT_ENTRY_BYTES * (self.chunks.len() + self.pages.len()) as u64
+        let entries = self.chunks.len() + 2 * self.pages.len();
+        512 + openings + OBJECT_ENTRY_BYTES * entries as u64
     }
 
-    /// The bytes of memory that the map of a volume takes at most, without the pages that lie in
-    /// records: each chunk has its entry, and the map is an object now and then.
+    /// The bytes of memory that the map of a volume takes at most: each chunk and each page that lies
+    /// in a record has its entry, and the map is an object now and then.
     pub fn memory_bytes(manifest: &Manifest) -> u64 {
-        manifest.chunks() * (ENTRY_BYTES + OBJECT_ENTRY_BYTES)
+        let inline_pages = manifest.pages().min(INLINE_TOTAL as u64);
+        manifest.chunks() * (ENTRY_BYTES + OBJECT_ENTRY_BYTES) + inline_pages * INLINE_ENTRY_BYTES
     }
 
     /// The map as an object.
@@ -302,8 +351,27 @@ impl Map {
             steps(&mut bytes, &mut before, [*page, inline.record, inline.at]);
             bytes.extend(inline.crc.to_le_bytes());
         }
+        count(&mut bytes, self.records.len());
+        let mut before = [0; 3];
+        for (record, it) in &self.records {
+            steps(&mut bytes, &mut before, [*record, it.pages, it.live]);
+        }
         close(&mut bytes);
         bytes
+    }
+
+    fn read_records(&mut self, fields: &mut Fields<'_>) -> Result<(), VolumeFault> {
+        let mut before = [0; 3];
+        for _ in 0..fields.count(3)? {
+            let [record, pages, live] = entry(fields, &mut before)?;
+            let known = self.records.get_mut(&record);
+            let known = known.filter(|it| it.pages == 0 && it.live == live && pages >= live);
+            known.ok_or(fields.damaged("a record"))?.pages = pages;
+        }
+        if self.records.values().any(|it| it.pages == 0) {
+            return Err(fields.damaged("its records"));
+        }
+        Ok(())
     }
 
     /// The map as of record `number`, in `bytes`.
@@ -356,7 +424,12 @@ impl Map {
             if page >= manifest.pages() {
                 return Err(fields.damaged("it lies past the end of the volume"));
             }
-            map.pages.insert(page, InlinePage { record, at, crc });
+            map.set_page(page, InlinePage { record, at, crc });
+        }
+        if fields.format() > 1 {
+            map.read_records(&mut fields)?;
+        } else {
+            map.records.values_mut().for_each(|it| it.pages = it.live);
         }
         fields.end()?;
         Ok(map)

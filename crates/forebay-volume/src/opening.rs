@@ -138,6 +138,15 @@ impl Opening {
         }
     }
 
+    /// The objects that will be asked for after [`Opening::next`], if they are there: up to `count`
+    /// records. They may be read before that. That one is not there says nothing about later.
+    pub fn ahead(&self, count: u64) -> Vec<String> {
+        match &self.step {
+            Step::Read(_, reading) => reading.ahead(count),
+            _ => Vec::new(),
+        }
+    }
+
     /// Takes the answer to [`Opening::next`].
     ///
     /// # Errors

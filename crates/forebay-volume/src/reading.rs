@@ -132,6 +132,14 @@ impl Reading {
         Call::Get { key, range }
     }
 
+    /// See [`crate::Opening::ahead`].
+    pub(crate) fn ahead(&self, count: u64) -> Vec<String> {
+        let is_walking = matches!(self.step, Step::Walk(Twin::Second)) && self.read.last.is_some();
+        let next = self.number() + 1;
+        let numbers = next..next + if is_walking { count } else { 0 };
+        numbers.map(|number| Twin::Second.key(number)).collect()
+    }
+
     /// Takes the answer to [`Reading::next`].
     ///
     /// # Errors

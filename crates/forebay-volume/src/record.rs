@@ -15,7 +15,7 @@ const HEAD_BYTES: usize = 8 + 8 + 8 + 16 + 8 + 4 + 4 + 8 + 8;
 const ENTRY_BYTES: usize = 4 + 4 + 8 + 8;
 const MAPPED_BYTES: usize = 8;
 /// The most pages that a record carries: a commit of no more pages needs no other object.
-pub const INLINE_PAGES: usize = 16;
+pub const INLINE_PAGES: usize = 512;
 /// The most bytes that a writer says of itself.
 pub const WHO_BYTES: usize = 256;
 

@@ -7,9 +7,10 @@
 //!   is removed only if two such maps are known to be there (VB9), and [`crate::MAPPED_KEY`] is.
 
 use crate::call::Call;
+use crate::manifest::PAGE_BYTES;
 use crate::map::Map;
 use crate::name::{ChunkName, Twin, map_key};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Objects that are remembered; `gc` finds what is more.
 const LIMIT: usize = 1 << 16;
@@ -45,6 +46,12 @@ pub(crate) struct Waste {
     chunks: u64,
     /// How many of what can be removed are records and maps.
     others: u64,
+    /// The bytes of both copies of records that are there, as far as they are known, and their sum.
+    sizes: BTreeMap<u64, u64>,
+    recorded_bytes: u64,
+    /// Bytes of records and of replaced chunks since the last map.
+    fresh_bytes: u64,
+    chunk_bytes: u64,
     /// The newest map that is known to be there, and the one before it: all records after that one
     /// are needed.
     covered: u64,
@@ -57,14 +64,21 @@ pub(crate) struct Waste {
 impl Waste {
     /// That of a writer which begins with `map`. The newest map object is that of record `base`,
     /// and the one before it that of `older`. What was useless before is not known here.
-    pub(crate) fn new(map: &Map, base: u64, older: u64) -> Waste {
+    pub(crate) fn new(map: &Map, base: u64, older: u64, chunk_bytes: u64) -> Waste {
         let needed = records_of(map);
+        let records = map.records().iter();
+        let sizes = records.map(|(&number, it)| (number, 2 * PAGE_BYTES * it.pages));
+        let sizes: BTreeMap<u64, u64> = sizes.take(LIMIT).collect();
         Waste {
             sealed: Vec::new(),
             replaced: Vec::new(),
             dead: VecDeque::new(),
             chunks: 0,
             others: 0,
+            recorded_bytes: sizes.values().sum(),
+            sizes,
+            fresh_bytes: 0,
+            chunk_bytes,
             covered: base,
             older,
             kept: needed
@@ -86,14 +100,24 @@ impl Waste {
         self.sealed.len() + self.chunks as usize + self.others as usize
     }
 
-    /// How many objects with chunks wait for a map.
-    pub(crate) fn uncovered(&self) -> u64 {
-        let covering = self.covering.as_ref().map_or(0, |it| it.replaced.len());
-        (self.replaced.len() + covering) as u64
+    /// Bytes that came since the last map: about as many may be freed by the next two.
+    pub(crate) fn fresh_bytes(&self) -> u64 {
+        self.fresh_bytes
     }
 
-    /// The record that was being made is in the log.
-    pub(crate) fn recorded(&mut self) {
+    /// The bytes of records that are there, as far as they are known.
+    pub(crate) fn recorded_bytes(&self) -> u64 {
+        self.recorded_bytes
+    }
+
+    /// Record `number`, each copy of which has so many bytes, is in the log.
+    pub(crate) fn recorded(&mut self, number: u64, bytes: usize) {
+        let both_bytes = 2 * bytes as u64;
+        if self.sizes.len() < LIMIT {
+            self.sizes.insert(number, both_bytes);
+            self.recorded_bytes += both_bytes;
+        }
+        self.fresh_bytes += both_bytes + self.sealed.len() as u64 * self.chunk_bytes;
         self.chunks += self.sealed.len() as u64;
         self.replaced.append(&mut self.sealed);
     }
@@ -109,6 +133,7 @@ impl Waste {
 
     /// `map` is being made as an object. No record is in doubt.
     pub(crate) fn covers(&mut self, map: &Map) {
+        self.fresh_bytes = 0;
         // What a map was to cover that was not made is covered by this one.
         let mut replaced = self.covering.take().map_or_else(Vec::new, |it| it.replaced);
         replaced.append(&mut self.replaced);
@@ -119,11 +144,9 @@ impl Waste {
         });
     }
 
-    /// Whether a map would let something be removed, and nothing else can be.
+    /// Whether nothing can be removed without another map.
     pub(crate) fn wants_map(&self) -> bool {
-        let waits = |it: &Covering| !it.replaced.is_empty();
         self.dead.is_empty()
-            && (!self.replaced.is_empty() || self.covering.as_ref().is_some_and(waits))
     }
 
     /// The map that was being made is there.
@@ -161,11 +184,6 @@ impl Waste {
         self.chunks
     }
 
-    /// How many records and maps are.
-    pub(crate) fn others(&self) -> u64 {
-        self.others
-    }
-
     /// The removal of the object that has been of no use for longest.
     pub(crate) fn next(&mut self) -> Option<Call> {
         let dead = self.dead.pop_front()?;
@@ -176,6 +194,13 @@ impl Waste {
             }
             Dead::Record(number, twin) => {
                 self.others -= 1;
+                let left = self.sizes.remove(&number).unwrap_or(0);
+                if twin == Twin::First {
+                    self.sizes.insert(number, left / 2);
+                    self.recorded_bytes -= left - left / 2;
+                } else {
+                    self.recorded_bytes -= left;
+                }
                 twin.key(number)
             }
             Dead::Map(number) => {
@@ -190,7 +215,7 @@ impl Waste {
 /// The records that `map` and later ones need.
 fn records_of(map: &Map) -> BTreeSet<u64> {
     let mut records: BTreeSet<u64> = map.openings().iter().copied().collect();
-    records.extend(map.pages().map(|(_, inline)| inline.record));
+    records.extend(map.records().keys());
     records
 }
 
@@ -202,14 +227,14 @@ mod tests {
     #[test]
     fn it_remembers_as_many_objects_as_it_may_however_many_are_useless() {
         let manifest = Manifest::new(1, 1 << 30, 1 << 20).expect("it is possible");
-        let mut waste = Waste::new(&Map::new(&manifest), 0, 0);
+        let mut waste = Waste::new(&Map::new(&manifest), 0, 0, 1 << 20);
         for number in 0..2 * LIMIT as u64 {
             let name = ChunkName { epoch: 1, number };
             if number % 2 == 0 {
                 waste.never_named(name);
             } else {
                 waste.replaced(name);
-                waste.recorded();
+                waste.recorded(number, 100);
             }
         }
         assert_eq!(waste.len(), LIMIT);

@@ -15,7 +15,7 @@ use crate::collecting::MAPPED;
 use crate::fault::VolumeFault;
 use crate::layer::Layer;
 use crate::manifest::Manifest;
-use crate::map::{ChunkObject, Map, PAGE};
+use crate::map::{ChunkObject, INLINE_TOTAL, InlinePage, Map, PAGE};
 use crate::name::{ChunkName, MAPPED_KEY, Twin, map_key};
 use crate::opening::Opened;
 use crate::record::{Body, Content, INLINE_PAGES, Record};
@@ -23,13 +23,17 @@ use crate::twins::Twins;
 use crate::waste::Waste;
 use std::collections::BTreeMap;
 
-/// The most pages that may lie in records. A commit that would exceed it goes to chunks.
-pub const INLINE_TOTAL: usize = 4096;
+/// A chunk becomes an object once this part of its pages is staged or lies in records.
+const WORTH: usize = 2;
+/// Records of which the one is found that has the fewest of its pages left.
+const SPARSE_LOOK: usize = 256;
+/// Pages that are moved out of a record at a time.
+const MOVED_PAGES: usize = 128;
 /// Records between maps at least, so that a start reads few.
 pub const RECORDS_BETWEEN_MAPS: u64 = 256;
 /// Bytes of a map for each record since the last one at most: a large map is made less often.
 const MAP_BYTES_PER_RECORD: u64 = 4096;
-/// A map that lets objects be removed may cost this part of their bytes.
+/// A map that lets objects be removed may cost this part of the bytes that came since the last one.
 const MAP_SHARE: u64 = 8;
 
 /// Where the bytes of a page are.
@@ -100,6 +104,8 @@ pub struct Writer {
     /// Chunk objects that are being made, by number, and the newest layer that is in them.
     making: BTreeMap<u64, u64>,
     sealed: Option<Twins>,
+    /// Pages that lie in records and shall lie in the next one.
+    moved: Vec<(u64, InlinePage, Vec<u8>)>,
     waste: Waste,
     marking: Marking,
     is_fenced: bool,
@@ -111,7 +117,12 @@ impl Writer {
     /// The writer of `opened`, which was opened for writing.
     pub fn new(opened: Opened) -> Writer {
         Writer {
-            waste: Waste::new(&opened.map, opened.base, opened.older),
+            waste: Waste::new(
+                &opened.map,
+                opened.base,
+                opened.older,
+                opened.manifest.chunk_bytes.into(),
+            ),
             marking: Marking::NotNeeded,
             manifest: opened.manifest,
             opening: opened.map.number(),
@@ -123,6 +134,7 @@ impl Writer {
             layer: 0,
             making: BTreeMap::new(),
             sealed: None,
+            moved: Vec::new(),
             is_fenced: false,
             spares: Vec::new(),
         }
@@ -176,6 +188,9 @@ impl Writer {
     /// If that was said before.
     pub fn freeze(&mut self) {
         assert!(self.frozen.is_none(), "one record at a time");
+        if !self.fresh.is_empty() {
+            self.stage_moved();
+        }
         self.frozen = Some(std::mem::take(&mut self.fresh));
         self.layer += 1;
     }
@@ -307,21 +322,87 @@ impl Writer {
                 Need::Record
             };
         }
-        let is_small = layer.staged.len() <= INLINE_PAGES;
-        if is_small && self.map.inline_pages() + layer.staged.len() <= INLINE_TOTAL {
+        let chunks = self.worth_writing(layer);
+        if chunks.is_empty() {
             return Need::Record;
         }
-        let mut chunks = layer.fullest(usize::MAX, self.manifest.chunk_pages());
-        if self.map.inline_pages() >= INLINE_TOTAL {
-            // Some of what lies in records goes to chunks too, so that there is room again.
-            for (page, _) in self.map.pages().take(INLINE_PAGES) {
-                let chunk = page / self.manifest.chunk_pages();
-                if !chunks.contains(&chunk) {
-                    chunks.push(chunk);
-                }
+        Need::Chunks(chunks)
+    }
+
+    /// The chunks that a commit of `layer` makes objects of: those of which much has changed, and
+    /// as many others as it takes for the rest to have room in a record, and in all records.
+    fn worth_writing(&self, layer: &Layer) -> Vec<u64> {
+        let (mut staged, mut inline) = (layer.staged.len(), self.map.inline_pages());
+        let most = INLINE_TOTAL.min(self.manifest.pages() as usize);
+        let mut pages_of: BTreeMap<u64, usize> = BTreeMap::new();
+        for page in layer.staged.keys() {
+            *pages_of
+                .entry(page / self.manifest.chunk_pages())
+                .or_default() += 1;
+        }
+        if inline + staged > most {
+            // Some of what lies in records goes to chunks, so that there is room again.
+            for (page, _) in self.map.pages() {
+                pages_of
+                    .entry(page / self.manifest.chunk_pages())
+                    .or_default();
             }
         }
-        Need::Chunks(chunks)
+        let fill = |(chunk, staged): (u64, usize)| (staged + self.inline_in(chunk), staged, chunk);
+        let mut fills: Vec<(usize, usize, u64)> = pages_of.into_iter().map(fill).collect();
+        fills.sort_by(|a, b| b.cmp(a));
+        let is_needed = |&(above, of_layer, chunk): &(usize, usize, u64)| {
+            let pages = self.pages_of(chunk);
+            let is_worth = of_layer > 0 && above * WORTH >= (pages.end - pages.start) as usize;
+            if !is_worth && staged <= INLINE_PAGES && inline + staged <= most {
+                return false;
+            }
+            staged -= of_layer;
+            inline -= above - of_layer;
+            true
+        };
+        let needed = fills.into_iter().take_while(is_needed);
+        needed.map(|(_, _, chunk)| chunk).collect()
+    }
+
+    /// Pages to be moved with [`Writer::moved`], because the record in which they lie has few that are
+    /// needed: it could go without them. None while records have at most `spare_pages` more than are
+    /// needed.
+    pub fn sparse_pages(&self, spare_pages: u64) -> Vec<(u64, InlinePage)> {
+        let records = self.map.records();
+        let live = self.map.inline_pages() as u64;
+        let pages: u64 = records.values().map(|it| it.pages).sum();
+        if pages <= live + spare_pages || self.is_recording() {
+            return Vec::new();
+        }
+        let oldest = records.iter().take(SPARSE_LOOK);
+        let sparsest = oldest.min_by_key(|(_, it)| it.live * 1_000 / it.pages.max(1));
+        let Some((&record, _)) = sparsest else {
+            return Vec::new();
+        };
+        let lie_there = self
+            .map
+            .pages()
+            .filter(|(_, inline)| inline.record == record);
+        lie_there.take(MOVED_PAGES).collect()
+    }
+
+    /// Takes the bytes of a page that [`Writer::sparse_pages`] named, for the next record of changes.
+    pub fn moved(&mut self, page: u64, from: InlinePage, bytes: Vec<u8>) {
+        if self.moved.len() < MOVED_PAGES {
+            self.moved.push((page, from, bytes));
+        }
+    }
+
+    /// What was written since then is newer. An object that is being made of its chunk has the same
+    /// bytes.
+    fn stage_moved(&mut self) {
+        for (page, from, bytes) in std::mem::take(&mut self.moved) {
+            let InlinePage { record, at, crc } = from;
+            if self.source(page) == (Source::Record { record, at, crc }) {
+                self.fresh.staged.insert(page, bytes);
+            }
+        }
     }
 
     /// The pages of `chunk` in order, to be put together into an object.
@@ -356,7 +437,15 @@ impl Writer {
 
     /// The same, with the checksum of the bytes.
     pub fn made_with(&mut self, chunk: u64, name: ChunkName, crc: u32) {
-        let made = Content::Object { name, crc };
+        self.made_of(chunk, name, Content::Object { name, crc });
+    }
+
+    /// The object `name` would have been zeros, and was not made: the chunk is a hole.
+    pub fn made_zeros(&mut self, chunk: u64, name: ChunkName) {
+        self.made_of(chunk, name, Content::Hole);
+    }
+
+    fn made_of(&mut self, chunk: u64, name: ChunkName, made: Content) {
         let (is_for_record, is_of_all) = (self.is_for_record(name), self.is_of_all(name));
         self.making.remove(&name.number);
         let pages = self.pages_of(chunk);
@@ -461,8 +550,9 @@ impl Writer {
         match twins.answer(twin, reply) {
             Progress::More => Ok(Progress::More),
             Progress::Done(Appended::Ours) => {
+                let bytes = twins.bytes().len();
                 self.sealed = None;
-                self.waste.recorded();
+                self.waste.recorded(self.map.number(), bytes);
                 if !self.has_changes() {
                     // A volume that rests keeps no memory for what may come.
                     self.spares = Vec::new();
@@ -497,8 +587,7 @@ impl Writer {
     /// [`Writer::map_made`].
     pub fn map_to_make(&mut self, most_bytes: u64) -> Option<Append> {
         let map_bytes = self.map.object_bytes();
-        let frees_bytes = self.waste.uncovered() * u64::from(self.manifest.chunk_bytes);
-        let is_worth_it = frees_bytes / MAP_SHARE >= map_bytes;
+        let is_worth_it = self.waste.fresh_bytes() / MAP_SHARE >= map_bytes;
         let is_wanted = self.dead_bytes() > most_bytes && self.waste.wants_map() && is_worth_it;
         let usual = RECORDS_BETWEEN_MAPS.max(map_bytes / MAP_BYTES_PER_RECORD);
         self.map_after(if is_wanted { 1 } else { usual })
@@ -542,14 +631,19 @@ impl Writer {
     /// About the bytes of objects that this writer's commits have made useless, and that have not
     /// been removed.
     pub fn dead_bytes(&self) -> u64 {
-        self.waste.chunks() * u64::from(self.manifest.chunk_bytes)
-            + self.waste.others() * PAGE as u64
+        let inline_bytes = self.inline_bytes();
+        let of_records = self.waste.recorded_bytes().saturating_sub(inline_bytes);
+        self.waste.chunks() * u64::from(self.manifest.chunk_bytes) + of_records
+    }
+
+    /// The bytes of both copies of the pages that lie in records.
+    fn inline_bytes(&self) -> u64 {
+        (2 * self.map.inline_pages() * PAGE) as u64
     }
 
     /// About the bytes of the objects that are needed.
     pub fn live_bytes(&self) -> u64 {
-        self.map.chunk_count() as u64 * u64::from(self.manifest.chunk_bytes)
-            + (self.map.inline_pages() * PAGE) as u64
+        self.map.chunk_count() as u64 * u64::from(self.manifest.chunk_bytes) + self.inline_bytes()
     }
 
     /// The removal of the object that has been useless for longest, if such objects have more than

@@ -158,6 +158,11 @@ impl Open {
                 }
             }
         }
+        for (page, from) in self.writer.sparse_pages(prng.below(4)) {
+            if let Some(bytes) = page_of_record(bucket, from.record, from.at, from.crc) {
+                self.writer.moved(page, from, bytes.to_vec());
+            }
+        }
         for _ in 0..prng.below(8) {
             if let Some(removal) = self.writer.next_removal(0) {
                 bucket.call(removal);
