@@ -87,6 +87,14 @@ enum Removing {
     Never,
 }
 
+/// Whether pages are to be moved out of records of which little is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moving {
+    Rests,
+    /// A commit has ended since pages were moved last.
+    Due,
+}
+
 /// Who may change the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
@@ -122,8 +130,7 @@ pub(crate) struct Desk {
     /// An upload has failed: none is begun for its own sake until somebody asks for something.
     is_put_off: bool,
     is_mapping: bool,
-    /// A commit has ended since pages were moved last.
-    may_move: bool,
+    moving: Moving,
     removing: Removing,
     closing: Option<Arc<Slot<bool>>>,
     is_stopped: bool,
@@ -152,7 +159,7 @@ impl Desk {
             upload_failures: 0,
             is_put_off: false,
             is_mapping: false,
-            may_move: false,
+            moving: Moving::Rests,
             removing: Removing::No,
             closing: None,
             is_stopped: false,
@@ -569,7 +576,7 @@ impl Desk {
         }
         match result {
             Ok(()) if recorded == Recording::Wanted => {
-                self.may_move = true;
+                self.moving = Moving::Due;
                 if self.removing == Removing::PutOff {
                     self.removing = Removing::No;
                 }
@@ -594,10 +601,10 @@ impl Desk {
 
     /// Pages of records of which little is needed are moved to the next record of somebody's commit.
     fn next_move(&mut self) -> Option<Job> {
-        if !self.may_move || self.standing != Standing::Writer {
+        if self.moving == Moving::Rests || self.standing != Standing::Writer {
             return None;
         }
-        self.may_move = false;
+        self.moving = Moving::Rests;
         let spare_pages = match self.most_dead_bytes() {
             // Half of what may be useless, in both copies.
             Some(most_bytes) => most_bytes / (4 * PAGE_BYTES),

@@ -272,12 +272,11 @@ impl Asker {
                 Call::Get { key, range: None } => ahead.remove(key),
                 _ => None,
             };
-            let reply = match known {
-                Some(bytes) => Reply::Bytes(bytes),
-                None => {
-                    ahead = self.read_ahead(opening.ahead(RECORDS_AHEAD))?;
-                    self.ask(&call, &mut tries)?
-                }
+            let reply = if let Some(bytes) = known {
+                Reply::Bytes(bytes)
+            } else {
+                ahead = self.read_ahead(opening.ahead(RECORDS_AHEAD))?;
+                self.ask(&call, &mut tries)?
             };
             if let Progress::Done(opened) = opening.answer(reply)? {
                 return Ok(opened);

@@ -2,6 +2,7 @@
 
 use crate::error::CommandError;
 use clap::{Args, Subcommand};
+use forebay_base::PAGE_BYTES;
 use forebay_base::units::show_bytes;
 use forebay_bucket::{Bucket, BucketError, Checked, VolumeInfo, bucket_at, check, collect, info};
 use forebay_host::output::print;
@@ -96,9 +97,10 @@ fn check_all(
         chunks,
         pages,
         faults,
+        notes,
     } = check(bucket).map_err(failed)?;
-    for fault in &faults {
-        print(&format!("{name}: {fault}\n"))?;
+    for line in faults.iter().chain(&notes) {
+        print(&format!("{name}: {line}\n"))?;
     }
     print(&format!(
         "{name}: {chunks} objects with chunks and {pages} pages in records are whole\n"
@@ -140,6 +142,17 @@ fn show(info: &VolumeInfo) -> String {
             map.number()
         )),
     }
+    if map.inline_pages() > 0 {
+        line(format_args!(
+            "{} of it in records of small commits, each there twice",
+            show_bytes((map.inline_pages() * PAGE_BYTES) as u64)
+        ));
+    }
+    line(format_args!(
+        "a flush is 2 requests, and one more for each chunk of which half has changed; a start \
+         reads {} records",
+        info.log_records
+    ));
     if info.unneeded.objects > 0 {
         line(format_args!(
             "{} in {} objects are of older states: forebay volume gc frees them",
