@@ -10,7 +10,7 @@
 //!   failure of what it waits for. Of uploads that run side by side the first that fails ends what
 //!   waits; one that fails after that ends nothing, for its trouble is as old.
 
-use crate::jobs::{Job, Piece, ReadJob, Removed, UploadJob};
+use crate::jobs::{Job, Piece, ReadJob, Removed, UploadJob, piece_of, zero_tail};
 use crate::statistics::BucketStatistics;
 use forebay_base::sync::Arc;
 use forebay_rt::wait::Slot;
@@ -757,43 +757,5 @@ impl Desk {
             end_bytes: end,
             is_hole: kind,
         }
-    }
-}
-
-impl Piece {
-    fn goes_on_with(&self, next: &Piece) -> bool {
-        let pages = (self.bytes.end - self.bytes.start) / PAGE_BYTES;
-        self.key == next.key
-            && self.bytes.end == next.bytes.start
-            && self.first + pages as usize == next.first
-            && self.crc.is_none()
-    }
-}
-
-/// Page `index` of a request, which lies in the bucket.
-fn piece_of(first: usize, source: Source<'_>) -> Piece {
-    let (key, other, at, crc) = match source {
-        Source::Chunk(object, at) => (object.name.to_string(), None, at, None),
-        Source::Record { record, at, crc } => {
-            let [key, other] = Twin::BOTH.map(|twin| twin.key(record));
-            (key, Some(other), at, Some(crc))
-        }
-        Source::Zeros | Source::Memory(_) => unreachable!("it lies in the bucket"),
-    };
-    Piece {
-        first,
-        key,
-        other,
-        bytes: at..at + PAGE_BYTES,
-        crc,
-    }
-}
-
-/// What a read does not ask for of its last page is zeros.
-pub(crate) fn zero_tail(io: &mut Io) {
-    let used = (io.request().length_bytes % PAGE_BYTES) as usize;
-    if used > 0 {
-        let last = io.page_count() - 1;
-        io.fill_page(last, used, &[0; PAGE][used..]);
     }
 }

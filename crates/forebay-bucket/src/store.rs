@@ -3,8 +3,8 @@
 use crate::abreast::abreast;
 use crate::asker::{Asker, Tries};
 use crate::bucket::{Bucket, Trouble};
-use crate::desk::{Desk, Ended, Limits, zero_tail};
-use crate::jobs::{Job, ReadEnd, Unmade};
+use crate::desk::{Desk, Ended, Limits};
+use crate::jobs::{Job, ReadEnd, Unmade, zero_tail};
 use crate::statistics::BucketStatistics;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
