@@ -39,7 +39,7 @@ impl Asker {
     pub(crate) fn check(self: &Arc<Asker>, opened: &Opened) -> Result<Checked, BucketError> {
         let items = self.items(opened)?;
         let (asker, manifest, last) = (self.clone(), opened.manifest, opened.map.number());
-        let checked = abreast(items, move |item| asker.check_item(&manifest, item, last))?;
+        let checked = abreast(items, move |item| asker.check_item(&manifest, &item, last))?;
         let mut all = Checked::default();
         for one in checked {
             let mut one = one?;
@@ -67,7 +67,7 @@ impl Asker {
         let mut items: Vec<Item> = chunks.collect();
         // Two maps stay, and all records after the older one, which the record of the newer names.
         let older = opened.older.max(self.mapped_of(opened.base)?);
-        let listed = numbers(self.list(MAP_PREFIX)?, MAP_PREFIX);
+        let listed = numbers(&self.list(MAP_PREFIX)?, MAP_PREFIX);
         let named = [older, opened.base, opened.mapped].into_iter();
         let maps: BTreeSet<u64> = listed.into_iter().chain(named).collect();
         items.extend(maps.range(older.max(1)..).map(|&number| Item::Map(number)));
@@ -81,8 +81,8 @@ impl Asker {
                 .iter()
                 .map(|(&number, &pages)| Item::Record(number, pages)),
         );
-        let mut there = numbers(self.list(LOG_PREFIX)?, LOG_PREFIX);
-        there.extend(numbers(self.list(TWIN_PREFIX)?, TWIN_PREFIX));
+        let mut there = numbers(&self.list(LOG_PREFIX)?, LOG_PREFIX);
+        there.extend(numbers(&self.list(TWIN_PREFIX)?, TWIN_PREFIX));
         if !(1..=older).all(|number| there.contains(&number)) {
             items.push(Item::Mapped);
         }
@@ -131,11 +131,11 @@ impl Asker {
     fn check_item(
         &self,
         manifest: &Manifest,
-        item: Item,
+        item: &Item,
         last: u64,
     ) -> Result<Checked, BucketError> {
         let mut checked = Checked::default();
-        match item {
+        match *item {
             Item::Chunk(object, length_bytes) => {
                 let key = object.name.to_string();
                 match self.object(&key)?.map(|it| object.check(&it, length_bytes)) {
@@ -145,7 +145,7 @@ impl Asker {
                 }
             }
             Item::Record(number, pages) => {
-                self.check_record(number, pages, number == last, &mut checked)?
+                self.check_record(number, pages, number == last, &mut checked)?;
             }
             Item::Map(number) => {
                 let key = map_key(number);
@@ -208,7 +208,7 @@ fn missing(key: &str) -> String {
     VolumeFault::Missing { key }.to_string()
 }
 
-fn numbers(keys: Vec<(String, u64)>, prefix: &str) -> BTreeSet<u64> {
+fn numbers(keys: &[(String, u64)], prefix: &str) -> BTreeSet<u64> {
     let numbers = keys.iter().filter_map(|(key, _)| number_of(key, prefix));
     numbers.collect()
 }

@@ -10,7 +10,7 @@
 //!   failure of what it waits for. Of uploads that run side by side the first that fails ends what
 //!   waits; one that fails after that ends nothing, for its trouble is as old.
 
-use crate::jobs::{Job, Piece, ReadJob, Removed, UploadJob};
+use crate::jobs::{Job, Piece, ReadJob, Removed, UploadJob, piece_of, zero_tail};
 use crate::statistics::BucketStatistics;
 use forebay_base::sync::Arc;
 use forebay_rt::wait::Slot;
@@ -87,6 +87,14 @@ enum Removing {
     Never,
 }
 
+/// Whether pages are to be moved out of records of which little is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moving {
+    Rests,
+    /// A commit has ended since pages were moved last.
+    Due,
+}
+
 /// Who may change the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
@@ -122,8 +130,7 @@ pub(crate) struct Desk {
     /// An upload has failed: none is begun for its own sake until somebody asks for something.
     is_put_off: bool,
     is_mapping: bool,
-    /// A commit has ended since pages were moved last.
-    may_move: bool,
+    moving: Moving,
     removing: Removing,
     closing: Option<Arc<Slot<bool>>>,
     is_stopped: bool,
@@ -152,7 +159,7 @@ impl Desk {
             upload_failures: 0,
             is_put_off: false,
             is_mapping: false,
-            may_move: false,
+            moving: Moving::Rests,
             removing: Removing::No,
             closing: None,
             is_stopped: false,
@@ -574,7 +581,7 @@ impl Desk {
         }
         match result {
             Ok(()) if recorded == Recording::Wanted => {
-                self.may_move = true;
+                self.moving = Moving::Due;
                 if self.removing == Removing::PutOff {
                     self.removing = Removing::No;
                 }
@@ -599,10 +606,10 @@ impl Desk {
 
     /// Pages of records of which little is needed are moved to the next record of somebody's commit.
     fn next_move(&mut self) -> Option<Job> {
-        if !self.may_move || self.standing != Standing::Writer {
+        if self.moving == Moving::Rests || self.standing != Standing::Writer {
             return None;
         }
-        self.may_move = false;
+        self.moving = Moving::Rests;
         let spare_pages = match self.most_dead_bytes() {
             // Half of what may be useless, in both copies.
             Some(most_bytes) => most_bytes / (4 * PAGE_BYTES),
@@ -755,43 +762,5 @@ impl Desk {
             end_bytes: end,
             is_hole: kind,
         }
-    }
-}
-
-impl Piece {
-    fn goes_on_with(&self, next: &Piece) -> bool {
-        let pages = (self.bytes.end - self.bytes.start) / PAGE_BYTES;
-        self.key == next.key
-            && self.bytes.end == next.bytes.start
-            && self.first + pages as usize == next.first
-            && self.crc.is_none()
-    }
-}
-
-/// Page `index` of a request, which lies in the bucket.
-fn piece_of(first: usize, source: Source<'_>) -> Piece {
-    let (key, other, at, crc) = match source {
-        Source::Chunk(object, at) => (object.name.to_string(), None, at, None),
-        Source::Record { record, at, crc } => {
-            let [key, other] = Twin::BOTH.map(|twin| twin.key(record));
-            (key, Some(other), at, Some(crc))
-        }
-        Source::Zeros | Source::Memory(_) => unreachable!("it lies in the bucket"),
-    };
-    Piece {
-        first,
-        key,
-        other,
-        bytes: at..at + PAGE_BYTES,
-        crc,
-    }
-}
-
-/// What a read does not ask for of its last page is zeros.
-pub(crate) fn zero_tail(io: &mut Io) {
-    let used = (io.request().length_bytes % PAGE_BYTES) as usize;
-    if used > 0 {
-        let last = io.page_count() - 1;
-        io.fill_page(last, used, &[0; PAGE][used..]);
     }
 }

@@ -7,7 +7,7 @@ use forebay_rt::say;
 use forebay_store::{Failure, Io};
 use forebay_volume::{
     Append, Appended, Body, Call, ChunkName, ChunkObject, InlinePage, PAGE_BYTES, Progress, Record,
-    Reply, Twin, VolumeFault, crc32c,
+    Reply, Source, Twin, VolumeFault, crc32c,
 };
 use std::ops::Range;
 
@@ -315,4 +315,42 @@ impl Asker {
 fn is_zeros(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
     words.iter().all(|&word| u64::from_ne_bytes(word) == 0) && rest.iter().all(|&byte| byte == 0)
+}
+
+impl Piece {
+    pub(crate) fn goes_on_with(&self, next: &Piece) -> bool {
+        let pages = (self.bytes.end - self.bytes.start) / PAGE_BYTES;
+        self.key == next.key
+            && self.bytes.end == next.bytes.start
+            && self.first + pages as usize == next.first
+            && self.crc.is_none()
+    }
+}
+
+/// Page `index` of a request, which lies in the bucket.
+pub(crate) fn piece_of(first: usize, source: Source<'_>) -> Piece {
+    let (key, other, at, crc) = match source {
+        Source::Chunk(object, at) => (object.name.to_string(), None, at, None),
+        Source::Record { record, at, crc } => {
+            let [key, other] = Twin::BOTH.map(|twin| twin.key(record));
+            (key, Some(other), at, Some(crc))
+        }
+        Source::Zeros | Source::Memory(_) => unreachable!("it lies in the bucket"),
+    };
+    Piece {
+        first,
+        key,
+        other,
+        bytes: at..at + PAGE_BYTES,
+        crc,
+    }
+}
+
+/// What a read does not ask for of its last page is zeros.
+pub(crate) fn zero_tail(io: &mut Io) {
+    let used = (io.request().length_bytes % PAGE_BYTES) as usize;
+    if used > 0 {
+        let last = io.page_count() - 1;
+        io.fill_page(last, used, &[0; PAGE][used..]);
+    }
 }

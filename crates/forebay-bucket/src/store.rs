@@ -3,8 +3,8 @@
 use crate::abreast::abreast;
 use crate::asker::{Asker, Tries};
 use crate::bucket::{Bucket, Trouble};
-use crate::desk::{Desk, Ended, Limits, zero_tail};
-use crate::jobs::{Job, ReadEnd, Unmade};
+use crate::desk::{Desk, Ended, Limits};
+use crate::jobs::{Job, ReadEnd, Unmade, zero_tail};
 use crate::statistics::BucketStatistics;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
@@ -277,12 +277,11 @@ impl Asker {
                 Call::Get { key, range: None } => ahead.remove(key),
                 _ => None,
             };
-            let reply = match known {
-                Some(bytes) => Reply::Bytes(bytes),
-                None => {
-                    ahead = self.read_ahead(opening.ahead(RECORDS_AHEAD))?;
-                    self.ask(&call, &mut tries)?
-                }
+            let reply = if let Some(bytes) = known {
+                Reply::Bytes(bytes)
+            } else {
+                ahead = self.read_ahead(opening.ahead(RECORDS_AHEAD))?;
+                self.ask(&call, &mut tries)?
             };
             if let Progress::Done(opened) = opening.answer(reply)? {
                 return Ok(opened);

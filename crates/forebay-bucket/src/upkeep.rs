@@ -23,6 +23,8 @@ pub struct VolumeInfo {
     pub manifest: Manifest,
     /// Everything as of the last record.
     pub map: Map,
+    /// Records since the newest map, which a start reads.
+    pub log_records: u64,
     /// Objects, and their bytes.
     pub objects: u64,
     /// Bytes of all objects.
@@ -56,6 +58,7 @@ pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
     let unneeded = unneeded(&opened.map, opened.stays(), keys);
     Ok(VolumeInfo {
         manifest: opened.manifest,
+        log_records: opened.map.number() - opened.base,
         map: opened.map,
         objects,
         bytes,
@@ -77,7 +80,7 @@ pub fn collect(bucket: Arc<dyn Bucket>) -> Result<Collected, BucketError> {
     let mut tries = Tries::begin();
     loop {
         if let Some(doomed) = collecting.doomed() {
-            return asker.remove_doomed(doomed);
+            return asker.remove_doomed(&doomed);
         }
         let reply = asker.ask(&collecting.next(), &mut tries)?;
         if let Progress::Done(collected) = collecting.answer(reply)? {
@@ -114,7 +117,7 @@ impl Asker {
     /// Removes `doomed`, those of one kind before those of the next.
     fn remove_doomed(
         self: &Arc<Asker>,
-        doomed: Vec<(String, u64)>,
+        doomed: &[(String, u64)],
     ) -> Result<Collected, BucketError> {
         let mut collected = Collected::default();
         let kind = |(key, _): &(String, u64)| key.find('/').map(|at| key[..at].to_owned());

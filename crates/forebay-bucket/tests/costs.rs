@@ -206,7 +206,7 @@ fn zeros_are_holes() {
     assert!(before >= 2 * MIB);
     for at in 0..16 {
         driver
-            .write(BucketStore::OBJECT, at * (64 << 10), &[0; 64 << 10])
+            .write(BucketStore::OBJECT, at * (64 << 10), &vec![0; 64 << 10])
             .unwrap();
     }
     driver

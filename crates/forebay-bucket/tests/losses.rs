@@ -9,7 +9,6 @@ mod volumes;
 
 #[path = "servers/far.rs"]
 mod far;
-#[allow(dead_code, reason = "each test file uses a part")]
 #[path = "servers/proxy.rs"]
 mod proxy;
 

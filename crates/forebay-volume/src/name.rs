@@ -51,6 +51,7 @@ impl Twin {
     }
 
     /// The other one.
+    #[must_use]
     pub fn other(self) -> Twin {
         match self {
             Twin::First => Twin::Second,

@@ -203,30 +203,37 @@ impl Opening {
                 }
             }
             Step::Complete(opened, copying) => {
-                let copied = copying.answer(reply);
-                let number = opened.map.number();
-                // The copy that was read may be lost since then, so it is looked at once more.
-                let is_new = copied == Progress::Done(Copied::Differs) && self.split != number;
-                if is_new || copied == Progress::Done(Copied::IsOther) {
-                    self.split = number;
-                    self.step = read(opened.manifest);
-                } else if let Progress::Done(copied) = copied
-                    && let Access::Write(writing) = &self.access
-                {
-                    let fence = Fence::new(opened.take(), writing, copied == Copied::Differs)?;
-                    self.step = Step::Fence(Box::new(fence));
+                if let Progress::Done(copied) = copying.answer(reply) {
+                    let opened = opened.take();
+                    self.step = self.completed(opened, copied)?;
                 }
             }
             Step::Fence(fence) => {
                 let manifest = fence.opened.manifest;
                 match fence.answer(reply)? {
                     Progress::More => {}
-                    Progress::Done(Fenced::Has(opened)) => return Ok(Progress::Done(opened)),
+                    Progress::Done(Fenced::Has(opened)) => return Ok(Progress::Done(*opened)),
                     Progress::Done(Fenced::Again) => self.step = read(manifest),
                 }
             }
         }
         Ok(Progress::More)
+    }
+
+    /// The last record has been completed, if it can be.
+    fn completed(&mut self, opened: Opened, copied: Copied) -> Result<Step, VolumeFault> {
+        let number = opened.map.number();
+        // The copy that was read may be lost since then, so it is looked at once more.
+        let is_new = copied == Copied::Differs && self.split != number;
+        let Access::Write(writing) = &self.access else {
+            return Ok(read(opened.manifest));
+        };
+        if is_new || copied == Copied::IsOther {
+            self.split = number;
+            return Ok(read(opened.manifest));
+        }
+        let fence = Fence::new(opened, writing, copied == Copied::Differs)?;
+        Ok(Step::Fence(Box::new(fence)))
     }
 
     fn found(&self, manifest: Manifest) -> Result<Step, VolumeFault> {
@@ -277,7 +284,7 @@ fn read(manifest: Manifest) -> Step {
 }
 
 enum Fenced {
-    Has(Opened),
+    Has(Box<Opened>),
     /// Somebody was faster.
     Again,
 }
@@ -395,7 +402,7 @@ impl Fence {
             }
             (None, Reply::Keys(keys)) => match newest(&keys, self.missing) {
                 newest if newest <= self.known => {
-                    return Ok(Progress::Done(Fenced::Has(self.opened.take())));
+                    return Ok(Progress::Done(Fenced::Has(Box::new(self.opened.take()))));
                 }
                 newest => self.newer = Some(newest),
             },

@@ -157,7 +157,7 @@ impl Reading {
                 self.bad_maps.insert(number);
                 Step::List(None)
             }
-            (Step::Walk(twin), Reply::Bytes(bytes)) => self.take(twin, bytes)?,
+            (Step::Walk(twin), Reply::Bytes(bytes)) => self.take(twin, bytes),
             (Step::Walk(Twin::Second), Reply::Missing) => Step::Walk(Twin::First),
             (Step::Walk(Twin::First), Reply::Missing) => self.not_found(),
             (Step::Other, Reply::Bytes(bytes)) => self.take_other(bytes),
@@ -276,22 +276,22 @@ impl Reading {
     }
 
     /// A copy of the next record.
-    fn take(&mut self, twin: Twin, bytes: Vec<u8>) -> Result<Step, VolumeFault> {
+    fn take(&mut self, twin: Twin, bytes: Vec<u8>) -> Step {
         let (record, checksum) = match Record::decode(self.number(), &bytes) {
             Ok(decoded) => decoded,
             Err(VolumeFault::Damaged { what, .. }) if twin == Twin::Second => {
                 let key = twin.key(self.number());
                 self.damage = Some(VolumeFault::Damaged { key, what });
-                return Ok(Step::Walk(Twin::First));
+                return Step::Walk(Twin::First);
             }
-            Err(fault) => return Ok(Step::Still(Ending::Damage(fault))),
+            Err(fault) => return Step::Still(Ending::Damage(fault)),
         };
         let before = self.read.last.as_ref().map(|it| it.checksum);
         if record.prior == before.unwrap_or(self.read.map.checksum()) {
             if let Some(last) = self.read.last.take()
                 && let Err(fault) = self.apply(&last)
             {
-                return Ok(Step::Still(Ending::Damage(fault)));
+                return Step::Still(Ending::Damage(fault));
             }
             let bytes = Arc::new(bytes);
             self.read.last = Some(Found {
@@ -300,13 +300,13 @@ impl Reading {
                 bytes,
                 twin,
             });
-            return Ok(self.walk_on());
+            return self.walk_on();
         }
         self.unfit.push(record.prior);
-        Ok(match twin {
+        match twin {
             Twin::Second => Step::Walk(Twin::First),
             Twin::First => self.none_follows(),
-        })
+        }
     }
 
     /// No copy of the next record follows the last one.

@@ -4,7 +4,7 @@
 //! What must hold:
 //!
 //! - nobody begins with a state that is older than what was acknowledged as durable: it is found, or
-//!   the volume is refused (invariants VB15, VB16, VB17 and VB18);
+//!   the volume is refused (invariants VB15, VB16, VB17, VB18 and VB19);
 //! - once the object is there again, so is everything that was acknowledged: neither `gc` nor a
 //!   writer has removed what is needed (invariants VB8, VB9 and VB10).
 

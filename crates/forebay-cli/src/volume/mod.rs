@@ -2,9 +2,9 @@
 
 use crate::error::CommandError;
 use clap::{Args, Subcommand};
-use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::units::show_bytes;
+use forebay_base::{PAGE_BYTES, Span};
 use forebay_bucket::{
     Bucket, BucketError, Checked, Progress, VolumeInfo, bucket_at, check, collect, copy, info,
     remove,
@@ -174,8 +174,8 @@ fn check_all(
         faults,
         notes,
     } = check(bucket).map_err(failed)?;
-    for fault in faults.iter().chain(&notes) {
-        print(&format!("{name}: {fault}\n"))?;
+    for line in faults.iter().chain(&notes) {
+        print(&format!("{name}: {line}\n"))?;
     }
     print(&format!(
         "{name}: {chunks} objects with chunks and {pages} pages in records are whole\n"
@@ -217,6 +217,17 @@ fn show(info: &VolumeInfo) -> String {
             map.number()
         )),
     }
+    if map.inline_pages() > 0 {
+        line(format_args!(
+            "{} of it in records of small commits, each there twice",
+            show_bytes((map.inline_pages() * PAGE_BYTES) as u64)
+        ));
+    }
+    line(format_args!(
+        "a flush is 2 requests, and one more for each chunk of which half has changed; a start \
+         reads {} records",
+        info.log_records
+    ));
     if info.unneeded.objects > 0 {
         line(format_args!(
             "{} in {} objects are of older states: forebay volume gc frees them",
