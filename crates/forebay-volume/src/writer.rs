@@ -23,7 +23,8 @@ use crate::twins::Twins;
 use crate::waste::Waste;
 use std::collections::BTreeMap;
 
-/// A chunk becomes an object once this part of its pages is staged or lies in records.
+/// A chunk becomes an object if a commit has this part of its pages. What lies in records is read
+/// page by page for it, so it stays there as long as there is room.
 const WORTH: usize = 2;
 /// Records of which the one is found that has the fewest of its pages left.
 const SPARSE_LOOK: usize = 256;
@@ -348,12 +349,14 @@ impl Writer {
                     .or_default();
             }
         }
-        let fill = |(chunk, staged): (u64, usize)| (staged + self.inline_in(chunk), staged, chunk);
-        let mut fills: Vec<(usize, usize, u64)> = pages_of.into_iter().map(fill).collect();
-        fills.sort_by(|a, b| b.cmp(a));
-        let is_needed = |&(above, of_layer, chunk): &(usize, usize, u64)| {
+        let fill = |(chunk, staged): (u64, usize)| {
             let pages = self.pages_of(chunk);
-            let is_worth = of_layer > 0 && above * WORTH >= (pages.end - pages.start) as usize;
+            let is_worth = staged * WORTH >= (pages.end - pages.start) as usize;
+            (is_worth, staged + self.inline_in(chunk), staged, chunk)
+        };
+        let mut fills: Vec<(bool, usize, usize, u64)> = pages_of.into_iter().map(fill).collect();
+        fills.sort_by(|a, b| b.cmp(a));
+        let is_needed = |&(is_worth, above, of_layer, _): &(bool, usize, usize, u64)| {
             if !is_worth && staged <= INLINE_PAGES && inline + staged <= most {
                 return false;
             }
@@ -362,7 +365,7 @@ impl Writer {
             true
         };
         let needed = fills.into_iter().take_while(is_needed);
-        needed.map(|(_, _, chunk)| chunk).collect()
+        needed.map(|(.., chunk)| chunk).collect()
     }
 
     /// Pages to be moved with [`Writer::moved`], because the record in which they lie has few that are
