@@ -538,6 +538,11 @@ source_on_small_disk() {
   src=$disk/src
 }
 
+# Others take the room that 12 MiB were to have. It takes no time, so nothing can be written meanwhile.
+take_room() {
+  fallocate -l 76M "$src/ballast"
+}
+
 # A full disk below: fsync reports it, the bytes are kept, and they are written when there is room.
 check_a_full_disk_loses_nothing() (
   set -e
@@ -546,8 +551,7 @@ check_a_full_disk_loses_nothing() (
   # With this many pages nothing is written before fsync asks for it.
   serve --memory 256M
   cp original "$mnt/kept"
-  # Others take the room that it was to have.
-  head -c 76M /dev/zero >"$src/ballast"
+  take_room
   if sync -d "$mnt/kept" 2>full.log; then exit 1; fi
   grep -qi 'no space' full.log
   cmp original "$mnt/kept"
@@ -573,7 +577,7 @@ check_an_end_without_room_says_how_to_go_on() (
   head -c 12M /dev/urandom >original
   serve --memory 256M
   cp original "$mnt/kept"
-  head -c 76M /dev/zero >"$src/ballast" || true
+  take_room
   fusermount3 -u "$mnt"
   for _ in $(seq 100); do
     if grep -q "kill -INT $server" server.log; then break; fi

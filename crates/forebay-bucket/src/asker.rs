@@ -15,7 +15,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 const FIRST_WAIT: Span = Span::from_millis(50);
-const LONGEST_WAIT: Span = Span::from_secs(5);
+/// A client waits for so much longer at most than the bucket is in trouble.
+const LONGEST_WAIT: Span = Span::from_millis(1_500);
 /// A bucket that does not answer while a volume is opened: longest wait.
 const OPENING_TIMEOUT: Span = Span::from_secs(30);
 /// Longest wait for an object that is missing or damaged. It may never come back, and its reader
@@ -79,6 +80,11 @@ impl Asker {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// See [`Bucket::uploads_at_once`].
+    pub(crate) fn uploads_at_once(&self, object_bytes: u64) -> usize {
+        self.bucket.uploads_at_once(object_bytes)
     }
 
     /// Puts what was asked into `statistics`.

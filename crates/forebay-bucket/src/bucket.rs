@@ -21,6 +21,12 @@ pub trait Bucket: Send + Sync + 'static {
     /// [`Trouble`], if there is no answer or the place refuses.
     fn ask(&self, call: &Call) -> Result<Reply, Trouble>;
 
+    /// How many objects of `object_bytes` are made at once at most, so that each ends in a
+    /// reasonable time.
+    fn uploads_at_once(&self, _object_bytes: u64) -> usize {
+        usize::MAX
+    }
+
     /// Removes what writers before this one did not finish. It is called once this one has the
     /// volume. A writer before that still goes on makes its object anew, and finds out that it is
     /// fenced.

@@ -16,8 +16,8 @@ use forebay_base::sync::Arc;
 use forebay_rt::wait::Slot;
 use forebay_store::{Extent, Failure, Io, IoKind, Request};
 use forebay_volume::{
-    Append, Call, ChunkName, Manifest, Need, PAGE_BYTES, Progress, Reply, Scope, Source, Uploads,
-    VolumeFault, Writer, log_key,
+    Append, Call, ChunkName, Manifest, Need, PAGE_BYTES, Progress, Reply, Scope, Source, Twin,
+    Uploads, VolumeFault, Writer,
 };
 use std::collections::VecDeque;
 
@@ -102,6 +102,11 @@ pub(crate) struct Desk {
     committing: Vec<Io>,
     commits: Vec<Io>,
     recording: Recording,
+    /// The copies of that record that no thread has begun yet, how many are under way, and how those
+    /// ended that are not.
+    unbegun: Vec<Twin>,
+    copies: usize,
+    recorded: Result<(), Failure>,
     uploads: Uploads,
     /// Memory of chunks that were uploaded, for those that come next: fresh memory costs more than
     /// what is put there.
@@ -131,6 +136,9 @@ impl Desk {
             committing: Vec::new(),
             commits: Vec::new(),
             recording: Recording::No,
+            unbegun: Vec::new(),
+            copies: 0,
+            recorded: Ok(()),
             uploads: Uploads::new(limits.uploads),
             spares: Vec::new(),
             upload_failures: 0,
@@ -163,12 +171,13 @@ impl Desk {
         self.writer.map().number()
     }
 
-    /// What to ask when an object is missing; none if this is no writer, or knows it already.
-    pub(crate) fn successor(&self) -> Option<Call> {
+    /// What to ask when an object is missing, for one copy of a record; none if this is no writer, or
+    /// knows it already.
+    pub(crate) fn successor(&self, twin: Twin) -> Option<Call> {
         if self.standing == Standing::ReadOnly || self.is_fenced() {
             return None;
         }
-        self.writer.successor()
+        self.writer.successor(twin)
     }
 
     /// The record is there: another writer has the volume.
@@ -332,6 +341,11 @@ impl Desk {
         }
     }
 
+    /// Most uploads at once from now on: no more than memory allows.
+    pub(crate) fn limit_uploads(&mut self, most: usize) {
+        self.uploads.limit(most.min(self.limits.uploads));
+    }
+
     /// A job that can be done now.
     pub(crate) fn next_job(&mut self, ended: &mut Ended) -> Option<Job> {
         if let Some(read) = self.reads.pop_front() {
@@ -339,6 +353,9 @@ impl Desk {
         }
         if self.standing == Standing::ReadOnly || self.is_fenced() {
             return None;
+        }
+        if let Some(job) = self.next_copy() {
+            return Some(job);
         }
         if let Some(job) = self.next_map().or_else(|| self.next_removal()) {
             return Some(job);
@@ -365,9 +382,8 @@ impl Desk {
 
     fn next_of_commit(&mut self, ended: &mut Ended) -> Option<Job> {
         // One in doubt, of a commit that gave up, comes first.
-        if self.writer.next().is_some() {
-            self.recording = Recording::InDoubt;
-            return Some(Job::Record);
+        if self.writer.is_recording() {
+            return self.start_record(Recording::InDoubt);
         }
         // Chunks that are planned are whole or many: a record is no place for them.
         if let Some(job) = self.start_upload(Scope::Record) {
@@ -385,11 +401,23 @@ impl Desk {
             }
             Need::Record if !is_uploading => {
                 self.writer.seal();
-                self.recording = Recording::Wanted;
-                Some(Job::Record)
+                self.start_record(Recording::Wanted)
             }
             Need::Nothing | Need::Record => None,
         }
+    }
+
+    fn start_record(&mut self, recording: Recording) -> Option<Job> {
+        self.recording = recording;
+        self.recorded = Ok(());
+        self.unbegun = Twin::BOTH.to_vec();
+        self.next_copy()
+    }
+
+    fn next_copy(&mut self) -> Option<Job> {
+        let twin = self.unbegun.pop()?;
+        self.copies += 1;
+        Some(Job::Record(twin))
     }
 
     fn commit_ends(&mut self, result: Result<(), Failure>, ended: &mut Ended) {
@@ -495,18 +523,29 @@ impl Desk {
         }
     }
 
-    /// What to ask for the record that is being made.
-    pub(crate) fn next_call(&self) -> Option<Call> {
-        self.writer.next()
+    /// What to ask for this copy of the record that is being made.
+    pub(crate) fn next_call(&self, twin: Twin) -> Option<Call> {
+        self.writer.next(twin)
     }
 
     /// Takes the answer.
-    pub(crate) fn answer(&mut self, reply: Reply) -> Result<Progress<()>, VolumeFault> {
-        self.writer.answer(reply)
+    pub(crate) fn answer(&mut self, twin: Twin, reply: Reply) -> Result<Progress<()>, VolumeFault> {
+        self.writer.answer(twin, reply)
     }
 
-    /// A record has ended.
-    pub(crate) fn recorded(&mut self, result: Result<(), Failure>, ended: &mut Ended) {
+    /// A copy of a record has ended.
+    pub(crate) fn copied(&mut self, result: Result<(), Failure>, ended: &mut Ended) {
+        self.copies -= 1;
+        self.recorded = self.recorded.and(result);
+        if self.is_fenced() {
+            self.unbegun.clear();
+        }
+        if self.copies == 0 && self.unbegun.is_empty() {
+            self.recorded(self.recorded, ended);
+        }
+    }
+
+    fn recorded(&mut self, result: Result<(), Failure>, ended: &mut Ended) {
         let recorded = std::mem::replace(&mut self.recording, Recording::No);
         if self.is_fenced() {
             return self.end_fenced(ended);
@@ -606,7 +645,7 @@ impl Desk {
     pub(crate) fn close(&mut self, closing: Arc<Slot<bool>>) {
         match self.standing {
             Standing::ReadOnly => return closing.set(true),
-            Standing::Closed => return closing.set(self.writer.next().is_none()),
+            Standing::Closed => return closing.set(!self.writer.is_recording()),
             Standing::Writer => {}
         }
         if self.is_fenced() || self.closing.is_some() {
@@ -623,12 +662,11 @@ impl Desk {
         if self.closing.is_none() || !is_idle {
             return None;
         }
-        if self.writer.next().is_none() && !self.writer.has_changes() {
+        if !self.writer.is_recording() && !self.writer.has_changes() {
             // Whatever becomes of the record: no commit can follow it.
             self.standing = Standing::Closed;
             self.writer.close();
-            self.recording = Recording::Last;
-            return Some(Job::Record);
+            return self.start_record(Recording::Last);
         }
         if let Some(closing) = self.closing.take() {
             closing.set(false);
@@ -676,14 +714,18 @@ impl Piece {
 
 /// Page `index` of a request, which lies in the bucket.
 fn piece_of(first: usize, source: Source<'_>) -> Piece {
-    let (key, at, crc) = match source {
-        Source::Chunk(object, at) => (object.name.to_string(), at, None),
-        Source::Record { record, at, crc } => (log_key(record), at, Some(crc)),
+    let (key, other, at, crc) = match source {
+        Source::Chunk(object, at) => (object.name.to_string(), None, at, None),
+        Source::Record { record, at, crc } => {
+            let [key, other] = Twin::BOTH.map(|twin| twin.key(record));
+            (key, Some(other), at, Some(crc))
+        }
         Source::Zeros | Source::Memory(_) => unreachable!("it lies in the bucket"),
     };
     Piece {
         first,
         key,
+        other,
         bytes: at..at + PAGE_BYTES,
         crc,
     }

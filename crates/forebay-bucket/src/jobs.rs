@@ -6,8 +6,8 @@ use crate::bucket::Trouble;
 use forebay_rt::say;
 use forebay_store::{Failure, Io};
 use forebay_volume::{
-    Append, Appended, Call, ChunkName, ChunkObject, PAGE_BYTES, Progress, Reply, VolumeFault,
-    crc32c, log_key,
+    Append, Appended, Body, Call, ChunkName, ChunkObject, PAGE_BYTES, Progress, Record, Reply,
+    Twin, VolumeFault, crc32c,
 };
 use std::ops::Range;
 
@@ -18,8 +18,8 @@ const PAGE: usize = PAGE_BYTES as usize;
 pub(crate) enum Job {
     Read(Box<ReadJob>),
     Upload(UploadJob),
-    /// The record of a commit, or the last one: see [`forebay_volume::Writer::next`].
-    Record,
+    /// A copy of the record of a commit, or of the last one: see [`forebay_volume::Writer::next`].
+    Record(Twin),
     /// A map, which shortens the next start.
     Map(Append),
     /// The removal of an object that nobody needs.
@@ -40,6 +40,8 @@ pub(crate) struct ReadJob {
 pub(crate) struct Piece {
     pub(crate) first: usize,
     pub(crate) key: String,
+    /// The other copy of the object, if it has one.
+    pub(crate) other: Option<String>,
     pub(crate) bytes: Range<u64>,
     /// The checksum of these bytes, if there is one.
     pub(crate) crc: Option<u32>,
@@ -115,31 +117,40 @@ impl Asker {
     /// The bytes of `piece`, checked as far as can be; none if its object is not there. If it
     /// `must_be`, it is asked for again before that.
     fn fetch(&self, piece: &Piece, must_be: bool) -> Result<Option<Vec<u8>>, Failure> {
-        let call = Call::Get {
-            key: piece.key.clone(),
+        let keys = [Some(piece.key.clone()), piece.other.clone()];
+        let calls = keys.into_iter().flatten().map(|key| Call::Get {
+            key,
             range: Some(piece.bytes.clone()),
-        };
+        });
+        let calls: Vec<Call> = calls.collect();
         let length_bytes = piece.bytes.end - piece.bytes.start;
         let is_right = |bytes: &[u8]| {
             bytes.len() as u64 == length_bytes && piece.crc.is_none_or(|crc| crc == crc32c(bytes))
         };
-        self.get_right(&piece.key, &call, must_be, is_right)
+        self.get_right(&piece.key, &calls, must_be, is_right)
     }
 
     /// An answer that cannot be right, or that says that an object of the volume is not there, may
     /// be one of a server or a line in trouble: it is asked for again for as long as any other
-    /// answer is waited for, and once more if the object was bad before.
+    /// answer is waited for, and once more if the object was bad before. `calls` ask for its copies.
     fn get_right(
         &self,
         key: &str,
-        call: &Call,
+        calls: &[Call],
         must_be: bool,
         is_right: impl Fn(&[u8]) -> bool,
     ) -> Result<Option<Vec<u8>>, Failure> {
         let mut tries = Tries::begin();
         loop {
             let is_last = self.is_last_of_bad(key, &tries);
-            let found = self.get(call).map_err(|trouble| trouble.failure)?;
+            let mut found = None;
+            for call in calls {
+                let bytes = self.get(call).map_err(|trouble| trouble.failure)?;
+                found = bytes.or(found);
+                if found.as_ref().is_some_and(|bytes| is_right(bytes)) {
+                    break;
+                }
+            }
             match found {
                 Some(bytes) if is_right(&bytes) => {
                     self.note_good(key);
@@ -173,7 +184,7 @@ impl Asker {
             };
             let length = job.bytes.len();
             let is_right = |bytes: &[u8]| bytes.len() == length && crc32c(bytes) == object.crc;
-            let Some(found) = self.get_right(&key, &call, must_be, is_right)? else {
+            let Some(found) = self.get_right(&key, &[call], must_be, is_right)? else {
                 return Err(Unmade::Missing(key));
             };
             for &page in pages {
@@ -207,7 +218,7 @@ impl Asker {
         }
     }
 
-    /// Makes a record. `next` and `answer` are those of the writer.
+    /// Makes a copy of a record. `next` and `answer` are those of the writer for this copy.
     pub(crate) fn record(
         &self,
         next: impl Fn() -> Option<Call>,
@@ -252,16 +263,17 @@ impl Asker {
 
     /// What the writer says of itself that made record `number`.
     pub(crate) fn writer_of(&self, number: u64) -> Option<String> {
-        let call = Call::Get {
-            key: log_key(number),
-            range: None,
-        };
-        let bytes = self.get(&call).ok()??;
-        let (record, _) = forebay_volume::Record::decode(number, &bytes).ok()?;
-        match record.body {
-            forebay_volume::Body::Open { who } => Some(who),
-            _ => None,
-        }
+        Twin::BOTH.into_iter().find_map(|twin| {
+            let call = Call::Get {
+                key: twin.key(number),
+                range: None,
+            };
+            let bytes = self.get(&call).ok()??;
+            match Record::decode(number, &bytes).ok()?.0.body {
+                Body::Open { who } => Some(who),
+                _ => None,
+            }
+        })
     }
 
     pub(crate) fn missing(&self, key: &str) -> Failure {

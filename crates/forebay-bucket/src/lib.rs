@@ -11,24 +11,31 @@
 // If nobody reads the output, they would end a serving thread with a panic.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
+mod abreast;
 mod addresses;
 mod answers;
 mod asker;
 mod bucket;
+mod check;
+mod copy;
 mod desk;
 mod folder;
 mod jobs;
 mod opener;
+mod patience;
 mod remote;
 mod services;
+mod silence;
 mod statistics;
 mod store;
 mod upkeep;
 
 pub use bucket::{Bucket, Trouble};
+pub use check::Checked;
+pub use copy::{Progress, copy, remove};
 pub use folder::FolderBucket;
 pub use opener::{BucketOpener, CHUNK_BYTES, SCHEMES, bucket_at, is_chunk_size};
 pub use remote::RemoteBucket;
 pub use statistics::{BucketStatistics, CALLS};
 pub use store::{BucketError, BucketSettings, BucketStore};
-pub use upkeep::{Checked, VolumeInfo, check, collect, info};
+pub use upkeep::{VolumeInfo, check, collect, info};

@@ -8,13 +8,15 @@ use crate::answers::{
     invalid, is_bucket_missing, is_conflict, is_past_the_end, is_refusal, trouble_of,
 };
 use crate::bucket::{Bucket, Trouble};
+use crate::patience::{Patience, unless_silent};
 use crate::services::{self, Keys, Service};
+use crate::silence::Silence;
 use bytes::Bytes;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::block_on;
 use forebay_rt::thread::{Joiner, spawn};
-use forebay_volume::{Call, Reply};
-use futures_util::TryStreamExt;
+use forebay_volume::{Call, MANIFEST_KEY, Reply};
+use futures_util::{Stream, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
     Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
@@ -44,12 +46,14 @@ impl AsRef<[u8]> for Shared {
 
 /// A folder of a bucket at a server.
 pub struct RemoteBucket {
-    store: Mutex<Arc<dyn ObjectStore>>,
+    store: Arc<Mutex<Arc<dyn ObjectStore>>>,
     keys: Keys,
     /// Sets the client up again, with the keys as they are then.
     make: Box<dyn Fn() -> io::Result<Service> + Send + Sync>,
     /// As it was given: `object_store` escapes what it makes a path of, each time.
     prefix: String,
+    patience: Arc<Patience>,
+    silence: Arc<Silence>,
     handle: Handle,
     /// Ends the thread when it is dropped.
     ending: Mutex<Option<oneshot::Sender<()>>>,
@@ -153,15 +157,34 @@ impl RemoteBucket {
             // A sender that is dropped asks for the end too.
             let _ = runtime.block_on(asked);
         })?;
-        Ok(RemoteBucket {
-            store: Mutex::new(service.store),
+        let bucket = RemoteBucket {
+            store: Arc::new(Mutex::new(service.store)),
             keys: service.keys,
             make: Box::new(make),
             prefix: prefix.to_owned(),
+            patience: Arc::default(),
+            silence: Arc::default(),
             handle,
             ending: Mutex::new(Some(ending)),
             joiner: Some(joiner),
-        })
+        };
+        bucket.listen();
+        Ok(bucket)
+    }
+
+    /// Asks a server that is silent for the manifest, until it is there again.
+    fn listen(&self) {
+        let (silence, store) = (self.silence.clone(), self.store.clone());
+        let path = self.path_of(MANIFEST_KEY);
+        let listening = async move {
+            let probe = || {
+                let store = lock(&store).clone();
+                let path = path.clone();
+                async move { store.head(&path).await }
+            };
+            silence.listen(probe).await;
+        };
+        drop(self.handle.spawn(listening));
     }
 
     /// The server refuses the keys: perhaps there are others by now, in the files that the
@@ -181,6 +204,15 @@ impl RemoteBucket {
     fn wait<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
         let ended = block_on(self.handle.spawn(future));
         ended.unwrap_or_else(|unfinished| resume_unwind(unfinished.into_panic()))
+    }
+
+    /// The answer of `request`, if the server gives one.
+    fn answer_of<T: Send + 'static>(
+        &self,
+        request: impl Future<Output = object_store::Result<T>> + Send + 'static,
+    ) -> object_store::Result<T> {
+        let silence = self.silence.clone();
+        self.wait(async move { silence.end_or(request).await })
     }
 
     /// Finds out whether there are keys, so that a machine that has none says so at once and not
@@ -208,7 +240,23 @@ impl Drop for RemoteBucket {
     }
 }
 
+/// Takes all of `pieces`, unless the server is silent before one of them.
+async fn for_each_piece<T>(
+    pieces: impl Stream<Item = object_store::Result<T>>,
+    mut take: impl FnMut(T),
+) -> object_store::Result<()> {
+    let mut pieces = std::pin::pin!(pieces);
+    while let Some(piece) = unless_silent(pieces.try_next()).await? {
+        take(piece);
+    }
+    Ok(())
+}
+
 impl Bucket for RemoteBucket {
+    fn uploads_at_once(&self, object_bytes: u64) -> usize {
+        self.patience.uploads_at_once(object_bytes)
+    }
+
     fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
         let store = lock(&self.store).clone();
         let answered = match call {
@@ -217,8 +265,12 @@ impl Bucket for RemoteBucket {
                 // A copy of a chunk would be fresh memory, which costs more than the copy.
                 let bytes = Bytes::from_owner(Shared(bytes.clone()));
                 let options = PutOptions::from(PutMode::Create);
-                self.wait(async move { store.put_opts(&path, bytes.into(), options).await })
-                    .map(|_| Reply::Done)
+                let (patience, length_bytes) = (self.patience.clone(), bytes.len() as u64);
+                self.answer_of(async move {
+                    let put = store.put_opts(&path, bytes.into(), options);
+                    patience.with_upload(length_bytes, put).await
+                })
+                .map(|_| Reply::Done)
             }
             Call::Get { key, range } => {
                 let path = self.path_of(key);
@@ -226,13 +278,18 @@ impl Bucket for RemoteBucket {
                     range: range.clone().map(GetRange::Bounded),
                     ..GetOptions::default()
                 };
-                let got = async move { store.get_opts(&path, options).await?.bytes().await };
-                self.wait(got).map(|bytes| Reply::Bytes(bytes.into()))
+                let got = async move {
+                    let found = unless_silent(store.get_opts(&path, options)).await?;
+                    let mut bytes = Vec::new();
+                    for_each_piece(found.into_stream(), |piece| bytes.extend(piece)).await?;
+                    Ok(bytes)
+                };
+                self.answer_of(got).map(Reply::Bytes)
             }
             Call::List { prefix } => self.list(prefix),
             Call::Remove { key } => {
                 let path = self.path_of(key);
-                self.wait(async move { store.delete(&path).await })
+                self.answer_of(async move { unless_silent(store.delete(&path)).await })
                     .map(|()| Reply::Done)
             }
         };
@@ -272,12 +329,11 @@ impl RemoteBucket {
                         .into(),
                 }),
             };
-            let listed = store.list(Some(&path));
-            listed
-                .and_then(|meta| std::future::ready(key_of(meta)))
-                .try_collect()
-                .await
+            let mut keys = Vec::new();
+            let listed = store.list(Some(&path)).map(|meta| meta.and_then(key_of));
+            for_each_piece(listed, |key| keys.push(key)).await?;
+            Ok(keys)
         };
-        self.wait(listed).map(Reply::Keys)
+        self.answer_of(listed).map(Reply::Keys)
     }
 }

@@ -60,6 +60,16 @@ fn once() -> RetryConfig {
     }
 }
 
+/// The time for a whole request that the client's library has by itself, in its words.
+const USUAL_TIMEOUT: &str = "30s";
+
+/// The time for a whole request: what somebody set, or none to speak of, because silence is bounded
+/// and not length.
+fn timeout_of(set: Option<String>) -> String {
+    let set = set.filter(|text| text != USUAL_TIMEOUT);
+    set.unwrap_or_else(|| "1 day".to_owned())
+}
+
 /// The key by the name that `object_store` has for it.
 fn key_of<K: FromStr<Err = object_store::Error>>(name: &str) -> io::Result<K> {
     name.parse().map_err(|error| invalid(&error))
@@ -107,7 +117,13 @@ pub(crate) fn s3(bucket: &str, options: &[(&str, &str)]) -> io::Result<Service> 
     let value_of = |key: &_| builder.get_config_value(key);
     check_addresses(value_of, &addresses, &plain, "AWS_ALLOW_HTTP")?;
     let is_unsigned = is_set(value_of(&AmazonS3ConfigKey::SkipSignature));
-    let built = builder.with_bucket_name(bucket).with_retry(once()).build();
+    let timeout = AmazonS3ConfigKey::Client(ClientConfigKey::Timeout);
+    let timeout_text = timeout_of(value_of(&timeout));
+    let built = builder
+        .with_config(timeout, timeout_text)
+        .with_bucket_name(bucket)
+        .with_retry(once())
+        .build();
     let store = built.map_err(|error| invalid(&error))?;
     let variables = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
     Ok(Service {
@@ -152,7 +168,10 @@ fn azure_of(
         "AZURE_ALLOW_HTTP",
     )?;
     let is_unsigned = is_set(value_of(&AzureConfigKey::SkipSignature));
+    let timeout = AzureConfigKey::Client(ClientConfigKey::Timeout);
+    let timeout_text = timeout_of(value_of(&timeout));
     let built = builder
+        .with_config(timeout, timeout_text)
         .with_container_name(container)
         .with_retry(once())
         .build();
@@ -184,7 +203,13 @@ pub(crate) fn google(bucket: &str, options: &[(&str, &str)]) -> io::Result<Servi
         "GOOGLE_ALLOW_HTTP",
     )?;
     let is_unsigned = is_set(value_of(&GoogleConfigKey::SkipSignature));
-    let built = builder.with_bucket_name(bucket).with_retry(once()).build();
+    let timeout = GoogleConfigKey::Client(ClientConfigKey::Timeout);
+    let timeout_text = timeout_of(value_of(&timeout));
+    let built = builder
+        .with_config(timeout, timeout_text)
+        .with_bucket_name(bucket)
+        .with_retry(once())
+        .build();
     let store = built.map_err(|error| invalid(&error))?;
     Ok(Service {
         keys: Keys::of(
@@ -362,5 +387,17 @@ mod tests {
         let options = [("no_such_option", "1")];
         assert!(azure("b", &options).is_err());
         assert!(google("b", &options).is_err());
+    }
+
+    #[test]
+    fn a_request_that_goes_on_has_no_end_unless_somebody_sets_one() {
+        let usual = ClientConfigKey::Timeout;
+        let options = object_store::ClientOptions::new();
+        assert_eq!(
+            options.get_config_value(&usual).as_deref(),
+            Some(USUAL_TIMEOUT)
+        );
+        assert_eq!(timeout_of(options.get_config_value(&usual)), "1 day");
+        assert_eq!(timeout_of(Some("9 seconds".to_owned())), "9 seconds");
     }
 }

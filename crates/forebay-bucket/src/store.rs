@@ -13,7 +13,8 @@ use forebay_rt::wait::{Slot, WaitQueue};
 use forebay_rt::{block_on, say};
 use forebay_store::{Crew, Durability, Extent, Failure, Geometry, Io, ObjectId, Store};
 use forebay_volume::{
-    Access, Appended, Manifest, Opened, Opening, PAGE_BYTES, Progress, VolumeFault, Writer,
+    Access, Appended, Call, MANIFEST_KEY, Manifest, Map, Opened, Opening, PAGE_BYTES, Progress,
+    Twin, VolumeFault, Writer,
 };
 use std::fmt;
 use std::io;
@@ -25,8 +26,8 @@ const IO_PAGES_LIMIT: u64 = 256;
 const UPLOADS_LIMIT: u64 = 16;
 /// Threads for reads, beside one for each upload.
 const READERS: usize = 8;
-/// Threads for what nobody waits for: a record or a map, and a removal.
-const KEEPERS: usize = 2;
+/// Threads for the two copies of a record, or a map, and for removals.
+const KEEPERS: usize = 3;
 /// Chunks in memory for each upload: as it was found, as it is put together and sent, and one that
 /// an answer which came too early leaves on its way.
 const UPLOAD_CHUNKS: u64 = 3;
@@ -72,12 +73,14 @@ pub enum BucketError {
     /// The bucket does not answer, or refuses.
     #[error(transparent)]
     Bucket(#[from] Trouble),
-    /// The volume's chunks are too large for the memory.
+    /// The volume's map or its chunks are too large for the memory.
     #[error(
-        "its chunks of {chunk_bytes} bytes need {needed_bytes} bytes of memory for uploads, and \
-         there are {memory_bytes}; give more memory"
+        "its map and uploads of chunks of {chunk_bytes} bytes need {needed_bytes} bytes of memory, \
+         {map_bytes} of them for the map, and there are {memory_bytes}; give more memory"
     )]
     Memory {
+        /// Bytes that the map of a full volume takes.
+        map_bytes: u64,
         /// Bytes of a chunk.
         chunk_bytes: u32,
         /// The least that is enough.
@@ -85,6 +88,9 @@ pub enum BucketError {
         /// What there is.
         memory_bytes: u64,
     },
+    /// A copy would lie upon something else.
+    #[error("there is a volume already, or objects of one; copy to another place")]
+    Occupied,
     /// The system refused threads.
     #[error("a thread cannot be started: {0}")]
     System(#[from] io::Error),
@@ -134,6 +140,7 @@ struct Core {
     desk: Mutex<Desk>,
     arrivals: WaitQueue,
     asker: Asker,
+    chunk_bytes: u64,
     /// Several threads may find out that another writer has the volume.
     is_fence_said: AtomicBool,
 }
@@ -163,26 +170,23 @@ impl BucketStore {
     ) -> Result<Arc<BucketStore>, BucketError> {
         let is_read_only = access == Access::Read;
         let asker = Asker::new(bucket, name.to_owned(), settings.answer_timeout);
+        // What has no room is refused before its map is read.
+        if let Some(manifest) = asker.manifest(&access)? {
+            limits(&manifest, settings.memory_bytes)?;
+        }
         let opened = asker.open(access)?;
         asker.note_open();
         let manifest = opened.manifest;
         let writer = Writer::new(opened);
-        let limits = match limits(&manifest, settings.memory_bytes) {
-            Ok(limits) => Limits {
-                dead_percent: settings.dead_percent,
-                ..limits
-            },
-            Err(error) => {
-                if !is_read_only {
-                    asker.leave(writer);
-                }
-                return Err(error);
-            }
+        let limits = Limits {
+            dead_percent: settings.dead_percent,
+            ..limits(&manifest, settings.memory_bytes)?
         };
         let core = Arc::new(Core {
             desk: Mutex::new(Desk::new(writer, limits, is_read_only)),
             arrivals: WaitQueue::new(),
             asker,
+            chunk_bytes: u64::from(manifest.chunk_bytes),
             is_fence_said: AtomicBool::new(false),
         });
         let mut crew = Crew::default();
@@ -236,9 +240,11 @@ fn limits(manifest: &Manifest, memory_bytes: u64) -> Result<Limits, BucketError>
     let stack_bytes = SMALL_STACK_BYTES as u64;
     let upload_bytes = UPLOAD_CHUNKS * chunk_bytes + stack_bytes;
     let crew_bytes = (READERS + KEEPERS) as u64 * stack_bytes;
-    let needed_bytes = LEAST_STAGED_CHUNKS * chunk_bytes + upload_bytes + crew_bytes;
+    let map_bytes = Map::memory_bytes(manifest);
+    let needed_bytes = LEAST_STAGED_CHUNKS * chunk_bytes + upload_bytes + crew_bytes + map_bytes;
     if memory_bytes < needed_bytes {
         return Err(BucketError::Memory {
+            map_bytes,
             chunk_bytes: manifest.chunk_bytes,
             needed_bytes,
             memory_bytes,
@@ -267,12 +273,17 @@ impl Asker {
         }
     }
 
-    /// Leaves a volume to others that was opened and cannot be used after all.
-    fn leave(&self, mut writer: Writer) {
-        writer.close();
-        let writer = Mutex::new(writer);
-        // If that fails too, the next writer has to take it over.
-        let _ = self.record(|| lock(&writer).next(), |reply| lock(&writer).answer(reply));
+    /// What never changes of the volume that is there, or is to be made.
+    fn manifest(&self, access: &Access) -> Result<Option<Manifest>, BucketError> {
+        let call = Call::Get {
+            key: MANIFEST_KEY.to_owned(),
+            range: None,
+        };
+        Ok(match (self.get(&call)?, access) {
+            (Some(bytes), _) => Some(Manifest::decode(&bytes)?),
+            (None, Access::Write(writing)) => writing.create,
+            (None, Access::Read) => None,
+        })
     }
 }
 
@@ -290,8 +301,10 @@ impl Core {
         loop {
             let arrival = self.arrivals.listen();
             let mut ended = Ended::default();
+            let at_once = self.asker.uploads_at_once(self.chunk_bytes);
             let (job, is_stopped) = {
                 let mut desk = lock(&self.desk);
+                desk.limit_uploads(at_once);
                 (desk.next_job(&mut ended), desk.is_stopped())
             };
             ended.finish();
@@ -333,15 +346,15 @@ impl Core {
                 });
                 lock(&self.desk).uploaded(job, result, &mut ended);
             }
-            Job::Record => {
-                let next = || lock(&self.desk).next_call();
-                let answer = |reply| lock(&self.desk).answer(reply);
+            Job::Record(twin) => {
+                let next = || lock(&self.desk).next_call(twin);
+                let answer = |reply| lock(&self.desk).answer(twin, reply);
                 let result = self.asker.record(next, answer);
                 if result == Err(Failure::Fenced) {
                     let number = lock(&self.desk).last_number();
                     self.say_fenced(number);
                 }
-                lock(&self.desk).recorded(result, &mut ended);
+                lock(&self.desk).copied(result, &mut ended);
             }
             Job::Map(mut append) => {
                 // A map that could not be made is made some records later.
@@ -359,22 +372,23 @@ impl Core {
     /// Whether another writer has the volume. An object that is missing may be one that it does not
     /// need.
     fn is_succeeded(&self) -> bool {
-        let (successor, number) = {
+        let (successors, number) = {
             let desk = lock(&self.desk);
             if desk.is_fenced() {
                 return true;
             }
-            (desk.successor(), desk.last_number() + 1)
+            let successors = Twin::BOTH.map(|twin| desk.successor(twin));
+            (successors, desk.last_number() + 1)
         };
-        let found = successor.map(|call| self.asker.get(&call));
-        if !matches!(found, Some(Ok(Some(_)))) {
+        let is_there = |call: &Call| matches!(self.asker.get(call), Ok(Some(_)));
+        if !successors.iter().flatten().any(is_there) {
             return false;
         }
         let mut ended = Ended::default();
         {
             let mut desk = lock(&self.desk);
             // It may be a record of our own, made since the question was put.
-            if desk.successor().is_none() || desk.last_number() + 1 != number {
+            if desk.successor(Twin::First).is_none() || desk.last_number() + 1 != number {
                 return desk.is_fenced();
             }
             desk.succeeded(&mut ended);

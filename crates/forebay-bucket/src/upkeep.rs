@@ -2,11 +2,12 @@
 
 use crate::asker::{Asker, Tries};
 use crate::bucket::Bucket;
+use crate::check::Checked;
 use crate::store::BucketError;
 use forebay_base::Span;
 use forebay_volume::{
     Access, Call, Collected, Collecting, DATA_PREFIX, LOG_PREFIX, MAP_PREFIX, Manifest, Map,
-    PAGE_BYTES, Progress, Reply, VolumeFault, crc32c, log_key, unneeded,
+    Progress, Reply, TWIN_PREFIX, unneeded,
 };
 use std::sync::Arc;
 
@@ -27,17 +28,6 @@ pub struct VolumeInfo {
     pub unneeded: Collected,
 }
 
-/// What a check found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
-    /// Objects with chunks that were read and are whole, and pages in records.
-    pub chunks: u64,
-    /// Pages in records that were read and are whole.
-    pub pages: u64,
-    /// Each object that is missing or damaged, with what is wrong.
-    pub faults: Vec<String>,
-}
-
 /// Looks at the volume in `bucket`. A writer may go on meanwhile.
 ///
 /// ```
@@ -55,12 +45,12 @@ pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
     let asker = asker(bucket);
     let opened = asker.open(Access::Read)?;
     let mut keys = Vec::new();
-    for prefix in [DATA_PREFIX, LOG_PREFIX, MAP_PREFIX] {
+    for prefix in [DATA_PREFIX, LOG_PREFIX, TWIN_PREFIX, MAP_PREFIX] {
         keys.extend(asker.list(prefix)?);
     }
     let bytes_of = |keys: &[(String, u64)]| keys.iter().map(|(_, bytes)| bytes).sum();
     let (objects, bytes) = (keys.len() as u64, bytes_of(&keys));
-    let unneeded = unneeded(&opened.map, keys);
+    let unneeded = unneeded(&opened.map, opened.stays(), keys);
     Ok(VolumeInfo {
         manifest: opened.manifest,
         map: opened.map,
@@ -90,79 +80,37 @@ pub fn collect(bucket: Arc<dyn Bucket>) -> Result<Collected, BucketError> {
     }
 }
 
-/// Reads everything that the volume in `bucket` names, and compares checksums. What a writer
+/// Reads everything that the volume in `bucket` consists of, and compares checksums. What a writer
 /// replaces meanwhile, and `gc` removes, is looked for again in the newer state.
 ///
 /// # Errors
 /// [`BucketError`] if the volume cannot be opened at all.
 pub fn check(bucket: Arc<dyn Bucket>) -> Result<Checked, BucketError> {
-    let asker = asker(bucket);
-    let mut opened = asker.open(Access::Read)?;
+    let asker = Arc::new(asker(bucket));
+    let mut before = None;
     loop {
-        let checked = asker.check(&opened.manifest, &opened.map)?;
-        if checked.faults.is_empty() {
+        let opened = asker.open(Access::Read)?;
+        let number = Some(opened.map.number());
+        let checked = asker.check(&opened)?;
+        let is_whole = checked.faults.is_empty() && checked.notes.is_empty();
+        if is_whole || before == number {
             return Ok(checked);
         }
-        let now = asker.open(Access::Read)?;
-        if now.map.number() == opened.map.number() {
-            return Ok(checked);
-        }
-        opened = now;
+        before = number;
     }
 }
 
-fn asker(bucket: Arc<dyn Bucket>) -> Asker {
+pub(crate) fn asker(bucket: Arc<dyn Bucket>) -> Asker {
     Asker::new(bucket, String::new(), ANSWER_TIMEOUT)
 }
 
 impl Asker {
-    fn list(&self, prefix: &'static str) -> Result<Vec<(String, u64)>, BucketError> {
+    pub(crate) fn list(&self, prefix: &'static str) -> Result<Vec<(String, u64)>, BucketError> {
         let mut tries = Tries::begin();
         loop {
             if let Reply::Keys(keys) = self.ask(&Call::List { prefix }, &mut tries)? {
                 return Ok(keys);
             }
         }
-    }
-
-    fn check(&self, manifest: &Manifest, map: &Map) -> Result<Checked, BucketError> {
-        let mut checked = Checked::default();
-        let mut judge = |key: String, range, crc: u32, length_bytes: u64| {
-            let call = Call::Get {
-                key: key.clone(),
-                range,
-            };
-            let fault = match self.get(&call)? {
-                None => VolumeFault::Missing { key },
-                Some(bytes) if bytes.len() as u64 != length_bytes => VolumeFault::Damaged {
-                    key,
-                    what: "its length",
-                },
-                Some(bytes) if crc32c(&bytes) != crc => VolumeFault::Damaged {
-                    key,
-                    what: "its checksum",
-                },
-                Some(_) => return Ok::<bool, BucketError>(true),
-            };
-            checked.faults.push(fault.to_string());
-            Ok(false)
-        };
-        let (mut chunks, mut pages) = (0, 0);
-        let chunk_bytes = u64::from(manifest.chunk_bytes);
-        for (chunk, object) in map.chunks() {
-            let length_bytes = chunk_bytes.min(manifest.length_bytes - chunk * chunk_bytes);
-            let is_whole = judge(object.name.to_string(), None, object.crc, length_bytes)?;
-            chunks += u64::from(is_whole);
-        }
-        for (_, page) in map.pages() {
-            let range = Some(page.at..page.at + PAGE_BYTES);
-            let is_whole = judge(log_key(page.record), range, page.crc, PAGE_BYTES)?;
-            pages += u64::from(is_whole);
-        }
-        Ok(Checked {
-            chunks,
-            pages,
-            ..checked
-        })
     }
 }

@@ -9,11 +9,13 @@ mod volumes;
 use forebay::{BuildError, Cache, Settings};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{PAGE_BYTES, Prng, Span};
-use forebay_bucket::{Bucket, BucketSettings, BucketStore, FolderBucket, Trouble, check, collect};
+use forebay_bucket::{
+    Bucket, BucketError, BucketSettings, BucketStore, FolderBucket, Trouble, check, collect,
+};
 use forebay_rt::block_on;
 use forebay_rt::thread::pause_current;
 use forebay_store::{Failure, IoKind, ObjectId, Request, Store};
-use forebay_volume::{Call, DATA_PREFIX, LOG_PREFIX, Reply};
+use forebay_volume::{Access, Call, DATA_PREFIX, LOG_PREFIX, Manifest, Reply, Writing};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use support::Driver;
@@ -105,6 +107,38 @@ fn driver(store: &Arc<BucketStore>) -> Driver {
 
 fn commit(driver: &Driver) -> Result<(), Failure> {
     driver.order(IoKind::Commit, OBJECT, 0, 0)
+}
+
+/// A volume with 4 Mi chunks has a map that does not fit.
+#[test]
+fn a_volume_whose_map_has_no_room_is_refused_with_what_it_needs() {
+    let bench = Bench::new();
+    let manifest = Manifest::new(7, 1 << 38, CHUNK as u32).unwrap();
+    let access = |writer| {
+        Access::Write(Writing {
+            writer,
+            who: "host test".into(),
+            create: Some(manifest),
+            take_over: false,
+        })
+    };
+    let settings = |memory_bytes| BucketSettings {
+        memory_bytes,
+        ..BucketSettings::USUAL
+    };
+    let refused = BucketStore::open(bench.bucket(), "v", access(1), settings(64 << 20));
+    let Err(BucketError::Memory {
+        needed_bytes,
+        map_bytes,
+        ..
+    }) = refused
+    else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(map_bytes, 28 * (1 << 22));
+    assert!(bench.keys(LOG_PREFIX).is_empty(), "nothing was made");
+    let store = BucketStore::open(bench.bucket(), "v", access(2), settings(needed_bytes));
+    assert!(store.expect("it is enough").close());
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub mod drain;
 pub mod elastic;
 pub mod history;
 pub mod limits;
+pub mod line;
 pub mod pace;
 pub mod pause;
 pub mod plot;

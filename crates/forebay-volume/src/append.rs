@@ -7,7 +7,7 @@ use crate::call::{Call, Progress, Reply};
 use std::sync::Arc;
 
 /// Makes one object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
     key: String,
     bytes: Arc<Vec<u8>>,
@@ -37,9 +37,14 @@ impl Append {
     /// assert_eq!(append.answer(found), Progress::Done(Appended::Ours));
     /// ```
     pub fn new(key: String, bytes: Vec<u8>) -> Append {
+        Append::of(key, Arc::new(bytes))
+    }
+
+    /// Makes `key` with bytes that others share.
+    pub(crate) fn of(key: String, bytes: Arc<Vec<u8>>) -> Append {
         Append {
             key,
-            bytes: Arc::new(bytes),
+            bytes,
             is_in_doubt: false,
         }
     }

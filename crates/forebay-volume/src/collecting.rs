@@ -2,15 +2,27 @@
 //!
 //! - invariant VB8: nothing is removed that this state or a later one names. Later records name no
 //!   further objects of older epochs, and of the last epoch only those from [`Map::settled`] on.
-//! - invariant VB9: records go only after a map that covers them is there, and openings stay.
+//! - invariant VB19: no map is made as of an opening record, but only as of a commit after it: until
+//!   then it is not settled that the opening counts.
+//! - invariant VB9: records go only if two maps that cover them are there, and after the maps before
+//!   those; openings stay. So whichever map is lost, the other one and the records after it are
+//!   there.
 
 use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};
+use crate::copying::{Copied, Copying};
 use crate::fault::VolumeFault;
 use crate::map::Map;
-use crate::name::{ChunkName, DATA_PREFIX, LOG_PREFIX, MAP_PREFIX, map_key, number_of};
+use crate::name::{
+    ChunkName, DATA_PREFIX, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, TWIN_PREFIX, map_key, number_of,
+};
 use crate::opening::{Access, Opened, Opening};
 use std::collections::BTreeSet;
+
+/// The bytes of the object [`MAPPED_KEY`].
+pub const MAPPED: &[u8] = b"records were removed\n";
+/// What is listed, in this order: maps go before the records that they cover.
+const PREFIXES: [&str; 4] = [MAP_PREFIX, LOG_PREFIX, TWIN_PREFIX, DATA_PREFIX];
 
 /// What was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,15 +37,24 @@ pub struct Collected {
 #[derive(Debug)]
 pub struct Collecting {
     step: Step,
+    /// The map before the newest one, which stays too; 0 if there is none.
+    older: u64,
     collected: Collected,
+    /// The next one is the last.
     doomed: Vec<(String, u64)>,
 }
 
 #[derive(Debug)]
 enum Step {
     Open(Opening),
+    /// The last record gets its other copy, before a map stands for it.
+    Complete(Box<Opened>, Copying),
     MakeMap(Box<Map>, Append),
-    List(Box<Map>, &'static str),
+    /// Is the map before the newest one there?
+    Older(Box<Map>),
+    /// From now on records may be missing: see [`MAPPED_KEY`].
+    Mark(Box<Map>, Append),
+    List(Box<Map>, usize),
     Remove,
 }
 
@@ -43,6 +64,7 @@ impl Collecting {
     pub fn new() -> Collecting {
         Collecting {
             step: Step::Open(Opening::new(Access::Read)),
+            older: 0,
             collected: Collected::default(),
             doomed: Vec::new(),
         }
@@ -52,8 +74,15 @@ impl Collecting {
     pub fn next(&self) -> Call {
         match &self.step {
             Step::Open(opening) => opening.next(),
-            Step::MakeMap(_, append) => append.next(),
-            Step::List(_, prefix) => Call::List { prefix },
+            Step::Complete(_, copying) => copying.next(),
+            Step::MakeMap(_, append) | Step::Mark(_, append) => append.next(),
+            Step::Older(_) => Call::Get {
+                key: map_key(self.older),
+                range: Some(0..1),
+            },
+            Step::List(_, at) => Call::List {
+                prefix: PREFIXES[*at],
+            },
             Step::Remove => Call::Remove {
                 key: self
                     .doomed
@@ -69,73 +98,100 @@ impl Collecting {
     /// # Errors
     /// [`VolumeFault`] if the volume cannot be read. Nothing was removed then.
     pub fn answer(&mut self, reply: Reply) -> Result<Progress<Collected>, VolumeFault> {
-        match &mut self.step {
-            Step::Open(opening) => {
-                if let Progress::Done(Opened { map, base, .. }) = opening.answer(reply)? {
-                    let number = map.number();
-                    self.step = if number > base {
-                        let append = Append::new(map_key(number), map.encode());
-                        Step::MakeMap(Box::new(map), append)
-                    } else {
-                        Step::List(Box::new(map), DATA_PREFIX)
-                    };
+        self.step = match (std::mem::replace(&mut self.step, Step::Remove), reply) {
+            (Step::Open(mut opening), reply) => match opening.answer(reply)? {
+                Progress::More => Step::Open(opening),
+                Progress::Done(mut opened) => match opened.last.take() {
+                    // See invariant VB19.
+                    Some(copying) if !copying.is_settled() => Step::Remove,
+                    Some(copying) => Step::Complete(Box::new(opened), copying),
+                    None => self.opened(opened),
+                },
+            },
+            (Step::Complete(opened, mut copying), reply) => match copying.answer(reply) {
+                Progress::More => Step::Complete(opened, copying),
+                Progress::Done(Copied::Same) => self.opened(*opened),
+                // Which of them counts is settled by the next record.
+                Progress::Done(Copied::Differs | Copied::IsOther) => Step::Remove,
+            },
+            (Step::MakeMap(map, mut append), reply) => match append.answer(reply) {
+                Progress::More => Step::MakeMap(map, append),
+                Progress::Done(Appended::Ours) => self.mapped(map),
+                // Records must not go if that map does not stand for them.
+                Progress::Done(Appended::Theirs) => {
+                    return Err(VolumeFault::Damaged {
+                        key: map_key(map.number()),
+                        what: "it is not the map as of its record",
+                    });
                 }
+            },
+            (Step::Older(map), Reply::Bytes(_)) => {
+                let mark = Append::new(MAPPED_KEY.to_owned(), MAPPED.to_vec());
+                Step::Mark(map, mark)
             }
-            Step::MakeMap(map, append) => {
-                match append.answer(reply) {
-                    Progress::More => {}
-                    Progress::Done(Appended::Ours) => {
-                        self.step = Step::List(map.clone(), DATA_PREFIX);
-                    }
-                    // Records must not go if that map does not stand for them.
-                    Progress::Done(Appended::Theirs) => {
-                        return Err(VolumeFault::Damaged {
-                            key: map_key(map.number()),
-                            what: "it is not the map as of its record",
-                        });
-                    }
-                }
+            (Step::Older(map), Reply::Missing) => {
+                self.older = 0;
+                Step::List(map, 0)
             }
-            Step::List(map, prefix) => {
-                if let Reply::Keys(keys) = reply {
-                    self.doomed.extend(unneeded(map, keys));
-                    let next = match *prefix {
-                        DATA_PREFIX => Some(LOG_PREFIX),
-                        LOG_PREFIX => Some(MAP_PREFIX),
-                        _ => None,
-                    };
-                    match next {
-                        Some(next) => *prefix = next,
-                        None => self.step = Step::Remove,
-                    }
-                }
-            }
-            Step::Remove => {
-                if let Reply::Done | Reply::Missing = reply
-                    && let Some((_, bytes)) = self.doomed.pop()
-                {
+            (Step::Mark(map, mut append), reply) => match append.answer(reply) {
+                Progress::More => Step::Mark(map, append),
+                Progress::Done(_) => Step::List(map, 0),
+            },
+            (Step::List(map, at), Reply::Keys(keys)) => self.listed(map, at, keys),
+            (Step::Remove, Reply::Done | Reply::Missing) => {
+                if let Some((_, bytes)) = self.doomed.pop() {
                     self.collected.objects += 1;
                     self.collected.bytes += bytes;
                 }
+                Step::Remove
             }
-        }
+            // The same is asked again.
+            (step, _) => step,
+        };
         match self.step {
             Step::Remove if self.doomed.is_empty() => Ok(Progress::Done(self.collected)),
             _ => Ok(Progress::More),
         }
     }
+
+    fn listed(&mut self, map: Box<Map>, at: usize, keys: Vec<(String, u64)>) -> Step {
+        self.doomed.extend(unneeded(&map, self.older, keys));
+        if at + 1 < PREFIXES.len() {
+            return Step::List(map, at + 1);
+        }
+        self.doomed.reverse();
+        Step::Remove
+    }
+
+    fn opened(&mut self, opened: Opened) -> Step {
+        self.older = opened.stays();
+        let number = opened.map.number();
+        if number == opened.base {
+            return self.mapped(Box::new(opened.map));
+        }
+        let append = Append::new(map_key(number), opened.map.encode());
+        Step::MakeMap(Box::new(opened.map), append)
+    }
+
+    fn mapped(&self, map: Box<Map>) -> Step {
+        if self.older > 0 {
+            return Step::Older(map);
+        }
+        Step::List(map, 0)
+    }
 }
 
-/// Those of `keys`, each with its length, that `map` and later ones do not need: `gc` removes them.
+/// Those of `keys`, each with its length, that `map` and later ones do not need, if the map as of
+/// record `older` stays beside it: `gc` removes them.
 ///
 /// ```
 /// use forebay_volume::{Manifest, Map, log_key, unneeded};
 /// let map = Map::new(&Manifest::new(1, 2 << 30, 1 << 20)?);
 /// let keys = vec![(log_key(1), 100), ("data/00/0000000000000001-0000000000000000".into(), 4096)];
-/// assert_eq!(unneeded(&map, keys), [], "both may be a writer's that has just begun");
+/// assert_eq!(unneeded(&map, 0, keys), [], "both may be a writer's that has just begun");
 /// # Ok::<(), forebay_volume::VolumeFault>(())
 /// ```
-pub fn unneeded(map: &Map, keys: Vec<(String, u64)>) -> Vec<(String, u64)> {
+pub fn unneeded(map: &Map, older: u64, keys: Vec<(String, u64)>) -> Vec<(String, u64)> {
     let named: BTreeSet<ChunkName> = map.chunks().map(|(_, object)| object.name).collect();
     let mut records: BTreeSet<u64> = map.openings().iter().copied().collect();
     records.extend(map.pages().map(|(_, inline)| inline.record));
@@ -144,11 +200,12 @@ pub fn unneeded(map: &Map, keys: Vec<(String, u64)>) -> Vec<(String, u64)> {
             let may_come = (name.epoch, name.number) >= (map.epoch(), map.settled());
             return may_come || named.contains(&name);
         }
-        if let Some(number) = number_of(key, LOG_PREFIX) {
-            return number > map.number() || records.contains(&number);
+        let record = number_of(key, LOG_PREFIX).or(number_of(key, TWIN_PREFIX));
+        if let Some(number) = record {
+            return number > older || records.contains(&number);
         }
         match number_of(key, MAP_PREFIX) {
-            Some(number) => number >= map.number(),
+            Some(number) => number >= older,
             // Nobody here made it.
             None => true,
         }

@@ -39,6 +39,12 @@ pub enum VolumeFault {
          would destroy each other's data; use a bucket that has it"
     )]
     NoPutIfAbsent,
+    /// A listing does not show what is there.
+    #[error(
+        "the bucket does not list an object that it has just made: a volume needs listings that show \
+         everything at once; use a bucket that has them"
+    )]
+    LateListing,
     /// A writer has it, or ended without closing it.
     #[error(
         "{who} opened it for writing and did not close it; if that one has ended, or is to be \

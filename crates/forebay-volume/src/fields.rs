@@ -18,11 +18,12 @@ pub(crate) struct Fields<'b> {
     key: &'b str,
     rest: &'b [u8],
     checksum: u32,
+    format: u16,
 }
 
 impl<'b> Fields<'b> {
-    /// Checks that `bytes`, the object `key`, begin with `magic` and a format up to `known`, and
-    /// end with their checksum.
+    /// Checks that `bytes`, the object `key`, begin with `magic` and a format from 1 to `known`,
+    /// and end with their checksum.
     pub(crate) fn open(
         key: &'b str,
         bytes: &'b [u8],
@@ -44,7 +45,7 @@ impl<'b> Fields<'b> {
         if crc32c(summed) != checksum {
             return Err(damaged("its checksum"));
         }
-        if found != known {
+        if !(1..=known).contains(&found) {
             return Err(VolumeFault::Newer {
                 key: key.to_owned(),
                 found: found.into(),
@@ -55,12 +56,23 @@ impl<'b> Fields<'b> {
             key,
             rest: summed.get(magic.len() + 2..).ok_or(damaged("it is cut"))?,
             checksum,
+            format: found,
         })
+    }
+
+    /// Its format.
+    pub(crate) fn format(&self) -> u16 {
+        self.format
     }
 
     /// The checksum of the whole.
     pub(crate) fn checksum(&self) -> u32 {
         self.checksum
+    }
+
+    /// The bytes that were not taken yet.
+    pub(crate) fn left(&self) -> usize {
+        self.rest.len()
     }
 
     pub(crate) fn damaged(&self, what: &'static str) -> VolumeFault {

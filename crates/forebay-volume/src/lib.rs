@@ -3,14 +3,16 @@
 //! ```text
 //! volume                  the manifest: made once, never changed
 //! log/<number>            one record a commit, dense numbers, made by put-if-absent
+//! twin/<number>           the same record once more
 //! data/<xx>/<epoch>-<n>   the bytes of one chunk, made once, never changed
-//! map/<number>            everything as of a record, made now and then
+//! map/<number>            everything as of a record, made now and then; two of them stay
+//! mapped                  says that records were removed
 //! ```
 //!
 //! The writer that makes the next record of the log is the one that may commit. Nothing else
 //! decides it: no clock, no lease, no lock. A commit makes chunk objects first, and then one record
 //! that names them; a small commit is its record alone. After a crash the volume is as of its last
-//! record, a prefix of its commits.
+//! record, a prefix of its commits. Whichever single object is lost, the rest shows it.
 //!
 //! The rule of this crate: bytes in, bytes out. It has no I/O, no clock, no threads and nothing
 //! async. Each machine ([`Opening`], [`Writer`], [`Collecting`]) says which [`Call`] comes next
@@ -18,7 +20,7 @@
 //!
 //! ```
 //! use forebay_volume::{
-//!     Access, Call, Collecting, Manifest, Need, Opening, Progress, Reply, Source, Writer, Writing,
+//!     Access, Call, Collecting, Manifest, Need, Opening, Progress, Reply, Source, Twin, Writer, Writing,
 //! };
 //! use std::collections::BTreeMap;
 //!
@@ -55,8 +57,11 @@
 //! writer.stage(17, &[7; 4096]);
 //! assert_eq!(writer.need(), Need::Record);
 //! writer.seal();
-//! let record = writer.next().expect("a record is being made");
-//! assert_eq!(writer.answer(ask(record))?, Progress::Done(()));
+//! for twin in Twin::BOTH {
+//!     let record = writer.next(twin).expect("a record is being made");
+//!     writer.answer(twin, ask(record))?;
+//! }
+//! assert!(!writer.is_recording());
 //! assert!(matches!(writer.source(17), Source::Record { record: 2, .. }));
 //!
 //! // What nobody needs any more is removed: nothing here.
@@ -73,7 +78,9 @@
 mod append;
 mod call;
 mod checksum;
+mod chunk_table;
 mod collecting;
+mod copying;
 mod fault;
 mod fields;
 mod layer;
@@ -84,6 +91,7 @@ mod opening;
 mod probing;
 mod reading;
 mod record;
+mod twins;
 mod uploads;
 mod waste;
 mod writer;
@@ -91,11 +99,14 @@ mod writer;
 pub use append::{Append, Appended};
 pub use call::{Call, Progress, Reply};
 pub use checksum::crc32c;
-pub use collecting::{Collected, Collecting, unneeded};
+pub use collecting::{Collected, Collecting, MAPPED, unneeded};
 pub use fault::VolumeFault;
 pub use manifest::{CHUNKS_LIMIT, Manifest, PAGE_BYTES};
 pub use map::{ChunkObject, InlinePage, Map};
-pub use name::{ChunkName, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, log_key, map_key};
+pub use name::{
+    ChunkName, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, MAPPED_KEY, PROBE_PREFIX,
+    TWIN_PREFIX, Twin, log_key, map_key, number_of,
+};
 pub use opening::{Access, Opened, Opening, Writing};
 pub use record::{Body, Content, INLINE_PAGES, Record, WHO_BYTES};
 pub use uploads::Uploads;

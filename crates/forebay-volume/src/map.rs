@@ -6,6 +6,7 @@
 //!   writer, or of another epoch, is damage.
 
 use crate::checksum::crc32c;
+use crate::chunk_table::{ChunkTable, ENTRY_BYTES};
 use crate::fault::VolumeFault;
 use crate::fields::{Fields, close};
 use crate::manifest::{Manifest, PAGE_BYTES};
@@ -13,8 +14,13 @@ use crate::name::{ChunkName, log_key, map_key};
 use crate::record::{Body, Content, Record, page_at};
 use std::collections::BTreeMap;
 
+/// More writers than that had no volume.
+const EPOCHS_LIMIT: u64 = u32::MAX as u64;
+/// Bytes of an entry of the object, more than usual: four are the checksum.
+const OBJECT_ENTRY_BYTES: u64 = 12;
 const MAGIC: [u8; 6] = *b"FBVMAP";
-const FORMAT: u16 = 1;
+/// Maps of format 1 do not name their volume, and their entries have 28 bytes.
+const FORMAT: u16 = 2;
 
 /// A page that lies in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +42,27 @@ pub struct ChunkObject {
     pub crc: u32,
 }
 
+impl ChunkObject {
+    /// Whether `bytes` are those of this object, which has `length_bytes`.
+    ///
+    /// # Errors
+    /// [`VolumeFault::Damaged`].
+    pub fn check(&self, bytes: &[u8], length_bytes: u64) -> Result<(), VolumeFault> {
+        let what = match bytes {
+            _ if bytes.len() as u64 != length_bytes => "its length",
+            _ if crc32c(bytes) != self.crc => "its checksum",
+            _ => return Ok(()),
+        };
+        let key = self.name.to_string();
+        Err(VolumeFault::Damaged { key, what })
+    }
+}
+
 /// Where every byte of a volume is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Map {
+    /// The checksum of the manifest.
+    volume: u32,
     number: u64,
     checksum: u32,
     epoch: u64,
@@ -49,7 +73,7 @@ pub struct Map {
     is_open: bool,
     /// The records that opened the volume: they stay for ever, because they are the fence.
     openings: Vec<u64>,
-    chunks: BTreeMap<u64, ChunkObject>,
+    chunks: ChunkTable,
     pages: BTreeMap<u64, InlinePage>,
 }
 
@@ -57,6 +81,7 @@ impl Map {
     /// The map of a new volume: zeros.
     pub fn new(manifest: &Manifest) -> Map {
         Map {
+            volume: manifest.checksum(),
             number: 0,
             checksum: manifest.checksum(),
             epoch: 0,
@@ -65,7 +90,7 @@ impl Map {
             who: String::new(),
             is_open: false,
             openings: Vec::new(),
-            chunks: BTreeMap::new(),
+            chunks: ChunkTable::default(),
             pages: BTreeMap::new(),
         }
     }
@@ -112,7 +137,7 @@ impl Map {
 
     /// The object of `chunk`; none is a hole.
     pub fn chunk(&self, chunk: u64) -> Option<ChunkObject> {
-        self.chunks.get(&chunk).copied()
+        self.chunks.get(chunk)
     }
 
     /// How many chunks are no holes.
@@ -127,7 +152,7 @@ impl Map {
 
     /// Every chunk that is no hole.
     pub fn chunks(&self) -> impl Iterator<Item = (u64, ChunkObject)> + '_ {
-        self.chunks.iter().map(|(&chunk, &object)| (chunk, object))
+        self.chunks.iter()
     }
 
     /// Every page that lies in a record.
@@ -195,11 +220,14 @@ impl Map {
             return Err("it does not follow the record before");
         }
         let is_new = matches!(record.body, Body::Open { .. });
-        let is_next = is_new && record.epoch == self.epoch + 1;
+        let is_next = is_new && record.epoch > self.epoch;
         let is_same = !is_new
             && self.is_open
             && (record.epoch, record.writer) == (self.epoch, self.writer)
             && record.settled >= self.settled;
+        if record.epoch > EPOCHS_LIMIT {
+            return Err("its epoch");
+        }
         if !is_next && !is_same {
             return Err("its writer had no right to it");
         }
@@ -215,7 +243,7 @@ impl Map {
 
     fn set_chunk(&mut self, manifest: &Manifest, chunk: u64, content: Content) {
         match content {
-            Content::Hole => drop(self.chunks.remove(&chunk)),
+            Content::Hole => self.chunks.remove(chunk),
             Content::Object { name, crc } => {
                 self.chunks.insert(chunk, ChunkObject { name, crc });
             }
@@ -228,9 +256,21 @@ impl Map {
         }
     }
 
+    /// About the bytes of the map as an object.
+    pub fn object_bytes(&self) -> u64 {
+        let openings = 8 * self.openings.len() as u64;
+        512 + openings + OBJECT_ENTRY_BYTES * (self.chunks.len() + self.pages.len()) as u64
+    }
+
+    /// The bytes of memory that the map of a volume takes at most, without the pages that lie in
+    /// records: each chunk has its entry, and the map is an object now and then.
+    pub fn memory_bytes(manifest: &Manifest) -> u64 {
+        manifest.chunks() * (ENTRY_BYTES + OBJECT_ENTRY_BYTES)
+    }
+
     /// The map as an object.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(256 + 28 * (self.chunks.len() + self.pages.len()));
+        let mut bytes = Vec::with_capacity(self.object_bytes() as usize);
         bytes.extend(MAGIC);
         bytes.extend(FORMAT.to_le_bytes());
         bytes.extend(self.number.to_le_bytes());
@@ -239,6 +279,7 @@ impl Map {
         bytes.extend(self.writer.to_le_bytes());
         bytes.extend(self.settled.to_le_bytes());
         bytes.extend(u32::from(self.is_open).to_le_bytes());
+        bytes.extend(self.volume.to_le_bytes());
         let count = |bytes: &mut Vec<u8>, count: usize| {
             bytes.extend((count as u64).to_le_bytes());
         };
@@ -249,17 +290,16 @@ impl Map {
             bytes.extend(number.to_le_bytes());
         }
         count(&mut bytes, self.chunks.len());
-        for (chunk, object) in &self.chunks {
-            bytes.extend(chunk.to_le_bytes());
-            bytes.extend(object.name.epoch.to_le_bytes());
-            bytes.extend(object.name.number.to_le_bytes());
+        let mut before = [0; 3];
+        for (chunk, object) in self.chunks.iter() {
+            let ChunkName { epoch, number } = object.name;
+            steps(&mut bytes, &mut before, [chunk, epoch, number]);
             bytes.extend(object.crc.to_le_bytes());
         }
         count(&mut bytes, self.pages.len());
+        let mut before = [0; 3];
         for (page, inline) in &self.pages {
-            bytes.extend(page.to_le_bytes());
-            bytes.extend(inline.record.to_le_bytes());
-            bytes.extend(inline.at.to_le_bytes());
+            steps(&mut bytes, &mut before, [*page, inline.record, inline.at]);
             bytes.extend(inline.crc.to_le_bytes());
         }
         close(&mut bytes);
@@ -286,6 +326,9 @@ impl Map {
             },
             ..Map::new(manifest)
         };
+        if fields.format() > 1 && fields.u32()? != map.volume {
+            return Err(fields.damaged("it is of another volume"));
+        }
         if map.number != number {
             return Err(fields.damaged("its number"));
         }
@@ -295,25 +338,63 @@ impl Map {
         for _ in 0..fields.count(8)? {
             map.openings.push(fields.u64()?);
         }
-        for _ in 0..fields.count(28)? {
-            let (chunk, epoch) = (fields.u64()?, fields.u64()?);
-            let (number, crc) = (fields.u64()?, fields.u32()?);
+        let least_bytes = if fields.format() > 1 { 7 } else { 28 };
+        let mut before = [0; 3];
+        for _ in 0..fields.count(least_bytes)? {
+            let [chunk, epoch, number] = entry(&mut fields, &mut before)?;
+            let crc = fields.u32()?;
+            if chunk >= manifest.chunks() || !(1..=EPOCHS_LIMIT).contains(&epoch) {
+                return Err(fields.damaged("a chunk that the volume does not have"));
+            }
             let name = ChunkName { epoch, number };
             map.chunks.insert(chunk, ChunkObject { name, crc });
         }
-        for _ in 0..fields.count(28)? {
-            let (page, record) = (fields.u64()?, fields.u64()?);
-            let (at, crc) = (fields.u64()?, fields.u32()?);
+        let mut before = [0; 3];
+        for _ in 0..fields.count(least_bytes)? {
+            let [page, record, at] = entry(&mut fields, &mut before)?;
+            let crc = fields.u32()?;
+            if page >= manifest.pages() {
+                return Err(fields.damaged("it lies past the end of the volume"));
+            }
             map.pages.insert(page, InlinePage { record, at, crc });
-        }
-        let last_chunk = map.chunks.last_key_value().map(|(&chunk, _)| chunk);
-        let last_page = map.pages.last_key_value().map(|(&page, _)| page);
-        if last_chunk >= Some(manifest.chunks()) || last_page >= Some(manifest.pages()) {
-            return Err(fields.damaged("it lies past the end of the volume"));
         }
         fields.end()?;
         Ok(map)
     }
+}
+
+/// Three numbers of an entry, as steps from those of the entry before: most are small, and a step in
+/// seven bits of each byte takes one.
+fn steps(bytes: &mut Vec<u8>, before: &mut [u64; 3], numbers: [u64; 3]) {
+    for (before, number) in before.iter_mut().zip(numbers) {
+        let step = number.wrapping_sub(*before) as i64;
+        let mut rest = ((step << 1) ^ (step >> 63)) as u64;
+        while rest >= 0x80 {
+            bytes.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        bytes.push(rest as u8);
+        *before = number;
+    }
+}
+
+fn entry(fields: &mut Fields<'_>, before: &mut [u64; 3]) -> Result<[u64; 3], VolumeFault> {
+    for before in before.iter_mut() {
+        if fields.format() == 1 {
+            *before = fields.u64()?;
+            continue;
+        }
+        let mut step = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = u64::from(fields.bytes(1)?[0]);
+            step |= (byte & 0x7f) << shift;
+            if byte < 0x80 {
+                break;
+            }
+        }
+        *before = before.wrapping_add((step >> 1) ^ (step & 1).wrapping_neg());
+    }
+    Ok(*before)
 }
 
 /// The bytes of a page, as an index into buffers.

@@ -8,12 +8,55 @@ pub const MANIFEST_KEY: &str = "volume";
 pub const MAP_PREFIX: &str = "map/";
 /// What the keys of records begin with.
 pub const LOG_PREFIX: &str = "log/";
+/// What the keys of the second copies of records begin with.
+pub const TWIN_PREFIX: &str = "twin/";
+/// The key of the object that is made before the first record is removed: without it, all of them
+/// are there.
+pub const MAPPED_KEY: &str = "mapped";
+/// What the keys of probes begin with.
+pub const PROBE_PREFIX: &str = "probe/";
 /// What the keys of chunks begin with.
 pub const DATA_PREFIX: &str = "data/";
 
 /// Number `number` of the log. Its numbers are dense and begin with 1.
 pub fn log_key(number: u64) -> String {
     format!("{LOG_PREFIX}{number:020}")
+}
+
+/// One of the two copies of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Twin {
+    /// The one below [`LOG_PREFIX`]. A writer that opens the volume makes it first.
+    First,
+    /// The one below [`TWIN_PREFIX`]. If the copies differ, this one is the record.
+    Second,
+}
+
+impl Twin {
+    /// Both.
+    pub const BOTH: [Twin; 2] = [Twin::First, Twin::Second];
+
+    /// The key of this copy of record `number`.
+    ///
+    /// ```
+    /// use forebay_volume::{Twin, log_key};
+    /// assert_eq!(Twin::First.key(7), log_key(7));
+    /// assert_eq!(Twin::Second.key(7), "twin/00000000000000000007");
+    /// ```
+    pub fn key(self, number: u64) -> String {
+        match self {
+            Twin::First => log_key(number),
+            Twin::Second => format!("{TWIN_PREFIX}{number:020}"),
+        }
+    }
+
+    /// The other one.
+    pub fn other(self) -> Twin {
+        match self {
+            Twin::First => Twin::Second,
+            Twin::Second => Twin::First,
+        }
+    }
 }
 
 /// The map as of record `number`.
@@ -23,11 +66,17 @@ pub fn map_key(number: u64) -> String {
 
 /// The object by which the writer `writer` finds out whether the bucket has put-if-absent.
 pub(crate) fn probe_key(writer: u128) -> String {
-    format!("probe/{writer:032x}")
+    format!("{PROBE_PREFIX}{writer:032x}")
 }
 
-/// The number in a key that [`log_key`] or [`map_key`] made with `prefix`.
-pub(crate) fn number_of(key: &str, prefix: &str) -> Option<u64> {
+/// The number in a key of a record or a map that begins with `prefix`.
+///
+/// ```
+/// use forebay_volume::{LOG_PREFIX, log_key, number_of};
+/// assert_eq!(number_of(&log_key(7), LOG_PREFIX), Some(7));
+/// assert_eq!(number_of("log/7", LOG_PREFIX), None);
+/// ```
+pub fn number_of(key: &str, prefix: &str) -> Option<u64> {
     let digits = key.strip_prefix(prefix)?;
     let are_digits = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
     are_digits.then(|| digits.parse().ok())?

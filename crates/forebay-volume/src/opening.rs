@@ -1,23 +1,28 @@
 //! Opens a volume: makes it if that was asked, reads it, and takes it over from the last writer.
 //!
-//! - invariant VB4: a writer has the volume only if its opening record is the first object that was
-//!   ever made at that place of the log. `gc` never removes opening records, so the writer before
-//!   finds this one at the place of its own next record, and cannot commit any more. A place that
-//!   `gc` has emptied does not count: a writer that makes a record there sees a map that covers it.
-//! - invariant VB11: the last answer of an opening is a list without a map newer than its state.
-//!   Objects of a state go only behind such a map (VB8, VB9, VB10), so all of them were there then.
-//!   A list before it is not enough: while the map that it showed was read, another writer may have
-//!   taken the volume over, and removed objects before that map.
+//! - invariant VB4: a writer has the volume only if both copies of its opening record are there,
+//!   the first one made by put-if-absent before the second. `gc` never removes opening records, so
+//!   the writer before finds a copy at the place of its own next record, and cannot commit any more,
+//!   even if the other copy is lost. A place that `gc` has emptied does not count: a writer that
+//!   makes a record there sees a map that covers it.
+//! - invariant VB11: the last answer of an opening for writing is a list without a map newer than
+//!   its state. Objects of a state go only behind such a map (VB8, VB9, VB10), so all of them were
+//!   there then. A list before it is not enough: while the map that it showed was read, another
+//!   writer may have taken the volume over, and removed objects before that map.
+//! - invariant VB18: what a writer begins with has two copies. One that is lonely is completed
+//!   before the opening record is made.
 
 use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};
+use crate::copying::{Copied, Copying};
 use crate::fault::VolumeFault;
 use crate::manifest::Manifest;
 use crate::map::Map;
-use crate::name::{MANIFEST_KEY, MAP_PREFIX, log_key, map_key, probe_key};
+use crate::name::{MANIFEST_KEY, MAP_PREFIX, Twin, map_key, probe_key};
 use crate::probing::Probe;
-use crate::reading::{Reading, newest};
+use crate::reading::{Read, Reading, newest};
 use crate::record::{Body, Record, WHO_BYTES};
+use crate::twins::Twins;
 
 /// How a volume is to be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +55,12 @@ pub struct Opened {
     pub map: Map,
     /// The record of the newest map object; 0 if there is none.
     pub base: u64,
+    /// The record of the map object before that one; 0 if a listing shows none.
+    pub older: u64,
+    /// The record of the newest map object that a record names.
+    pub mapped: u64,
+    /// The last record, if it was read, has to be completed before anything is built on it.
+    pub(crate) last: Option<Copying>,
 }
 
 /// Opens a volume.
@@ -60,15 +71,23 @@ pub struct Opening {
     /// The bucket has put-if-absent. It is found out once: the removal of the first try's object
     /// may come late, in the middle of a second try.
     is_probed: bool,
+    /// There is no manifest, and there is a record.
+    is_traced: bool,
+    /// The record of which two different copies were found.
+    split: u64,
 }
 
 #[derive(Debug)]
 enum Step {
     Manifest,
+    /// No manifest is there. If there is a record, it was lost.
+    Trace(Twin),
     /// Before a volume is made (none) or opened for writing.
     Probe(Probe, Option<Manifest>),
     Make(Append),
     Read(Manifest, Box<Reading>),
+    /// The last record gets its other copy.
+    Complete(Box<Opened>, Copying),
     Fence(Box<Fence>),
 }
 
@@ -76,13 +95,16 @@ enum Step {
 #[derive(Debug)]
 struct Fence {
     opened: Opened,
-    append: Append,
-    /// Whether it is there, and maps newer than `known` are looked for.
-    is_made: bool,
+    twins: Twins,
+    /// The copy that is being made; none if both are there, and maps newer than `known` are looked
+    /// for.
+    making: Option<Twin>,
     /// Maps up to this one have nothing that `opened` lacks.
     known: u64,
     /// A newer map, which says whether the record counts.
     newer: Option<u64>,
+    /// One that was listed and is not there.
+    missing: u64,
 }
 
 impl Opening {
@@ -92,6 +114,8 @@ impl Opening {
             access,
             step: Step::Manifest,
             is_probed: false,
+            is_traced: false,
+            split: 0,
         }
     }
 
@@ -102,9 +126,14 @@ impl Opening {
                 key: MANIFEST_KEY.to_owned(),
                 range: None,
             },
+            Step::Trace(twin) => Call::Get {
+                key: twin.key(1),
+                range: None,
+            },
             Step::Probe(probe, _) => probe.next(),
             Step::Make(append) => append.next(),
             Step::Read(_, reading) => reading.next(),
+            Step::Complete(_, copying) => copying.next(),
             Step::Fence(fence) => fence.next(),
         }
     }
@@ -120,7 +149,21 @@ impl Opening {
                     let manifest = Manifest::decode(&bytes)?;
                     self.step = self.found(manifest)?;
                 }
-                Reply::Missing => self.step = self.not_found()?,
+                Reply::Missing if self.is_traced => {
+                    let key = MANIFEST_KEY.to_owned();
+                    return Err(VolumeFault::Missing { key });
+                }
+                Reply::Missing => self.step = Step::Trace(Twin::First),
+                _ => {}
+            },
+            Step::Trace(twin) => match (reply, *twin) {
+                // Another writer may have made the volume meanwhile.
+                (Reply::Bytes(_), _) => {
+                    self.is_traced = true;
+                    self.step = Step::Manifest;
+                }
+                (Reply::Missing, Twin::First) => self.step = Step::Trace(Twin::Second),
+                (Reply::Missing, Twin::Second) => self.step = self.not_found()?,
                 _ => {}
             },
             Step::Probe(probe, manifest) => {
@@ -138,16 +181,31 @@ impl Opening {
             }
             Step::Read(manifest, reading) => {
                 let manifest = *manifest;
-                if let Progress::Done(map) = reading.answer(reply)? {
-                    let opened = Opened {
-                        manifest,
-                        map,
-                        base: reading.base(),
-                    };
+                if let Progress::Done(read) = reading.answer(reply)? {
+                    let mut opened = Opened::new(manifest, read);
                     let Access::Write(writing) = &self.access else {
                         return Ok(Progress::Done(opened));
                     };
-                    self.step = Step::Fence(Box::new(Fence::new(opened, writing)?));
+                    writing.check_use(&opened.map)?;
+                    self.step = match opened.last.take() {
+                        Some(copying) => Step::Complete(Box::new(opened), copying),
+                        None => Step::Fence(Box::new(Fence::new(opened, writing, false)?)),
+                    };
+                }
+            }
+            Step::Complete(opened, copying) => {
+                let copied = copying.answer(reply);
+                let number = opened.map.number();
+                // The copy that was read may be lost since then, so it is looked at once more.
+                let is_new = copied == Progress::Done(Copied::Differs) && self.split != number;
+                if is_new || copied == Progress::Done(Copied::IsOther) {
+                    self.split = number;
+                    self.step = read(opened.manifest);
+                } else if let Progress::Done(copied) = copied
+                    && let Access::Write(writing) = &self.access
+                {
+                    let fence = Fence::new(opened.take(), writing, copied == Copied::Differs)?;
+                    self.step = Step::Fence(Box::new(fence));
                 }
             }
             Step::Fence(fence) => {
@@ -215,24 +273,66 @@ enum Fenced {
     Again,
 }
 
-impl Fence {
+impl Opened {
+    /// The record of the map that stays beside the newest one, if a map is made of what was opened.
+    pub fn stays(&self) -> u64 {
+        if self.map.number() > self.base {
+            return self.base;
+        }
+        self.older
+    }
+
+    /// What was opened. Nothing is left: the map of a large volume is not copied.
+    fn take(&mut self) -> Opened {
+        let manifest = self.manifest;
+        let nothing = Read {
+            map: Map::new(&manifest),
+            base: 0,
+            older: 0,
+            mapped: 0,
+            last: None,
+        };
+        std::mem::replace(self, Opened::new(manifest, nothing))
+    }
+
+    fn new(manifest: Manifest, read: Read) -> Opened {
+        Opened {
+            manifest,
+            map: read.map,
+            base: read.base,
+            older: read.older,
+            mapped: read.mapped,
+            last: read.last.map(Copying::new),
+        }
+    }
+}
+
+impl Writing {
     /// # Errors
     /// [`VolumeFault::InUse`].
-    fn new(mut opened: Opened, writing: &Writing) -> Result<Fence, VolumeFault> {
-        let map = &mut opened.map;
-        if map.is_open() && !writing.take_over && map.writer() != writing.writer {
+    fn check_use(&self, map: &Map) -> Result<(), VolumeFault> {
+        if map.is_open() && !self.take_over && map.writer() != self.writer {
             return Err(VolumeFault::InUse {
                 who: map.who().to_owned(),
             });
         }
+        Ok(())
+    }
+}
+
+impl Fence {
+    /// If the copies of the last record differ, another writer may have the next epoch already.
+    fn new(mut opened: Opened, writing: &Writing, differ: bool) -> Result<Fence, VolumeFault> {
+        let map = &mut opened.map;
         let mut who = writing.who.clone();
         who.truncate(who.floor_char_boundary(WHO_BYTES));
         let record = Record {
             number: map.number() + 1,
-            epoch: map.epoch() + 1,
+            epoch: map.epoch() + 1 + u64::from(differ),
             writer: writing.writer,
             settled: 0,
             prior: map.checksum(),
+            mapped: opened.mapped,
             body: Body::Open { who },
         };
         let (bytes, checksum) = record.encode();
@@ -240,25 +340,35 @@ impl Fence {
         map.apply(&opened.manifest, &record, checksum)?;
         Ok(Fence {
             opened,
-            append: Append::new(log_key(number), bytes),
-            is_made: false,
+            twins: Twins::new(number, bytes),
+            making: Some(Twin::First),
             known: number - 1,
             newer: None,
+            missing: 0,
         })
     }
 
     fn next(&self) -> Call {
-        match self.newer {
-            Some(number) => Call::Get {
+        if let Some(number) = self.newer {
+            return Call::Get {
                 key: map_key(number),
                 range: None,
-            },
-            None if self.is_made => Call::List { prefix: MAP_PREFIX },
-            None => self.append.next(),
+            };
         }
+        let call = self.making.and_then(|twin| self.twins.next(twin));
+        call.unwrap_or(Call::List { prefix: MAP_PREFIX })
     }
 
     fn answer(&mut self, reply: Reply) -> Result<Progress<Fenced>, VolumeFault> {
+        if let Some(twin) = self.making {
+            if self.twins.answer(twin, reply) == Progress::Done(Appended::Theirs) {
+                return Ok(Progress::Done(Fenced::Again));
+            }
+            if self.twins.next(twin).is_none() {
+                self.making = (twin == Twin::First).then_some(Twin::Second);
+            }
+            return Ok(Progress::More);
+        }
         match (self.newer, reply) {
             (Some(number), Reply::Bytes(bytes)) => {
                 let map = Map::decode(&self.opened.manifest, number, &bytes)?;
@@ -269,17 +379,16 @@ impl Fence {
                 self.known = number;
                 self.newer = None;
             }
-            (Some(_), Reply::Missing) => self.newer = None,
-            (None, Reply::Keys(keys)) if self.is_made => match newest(&keys) {
+            // Newer ones have replaced it, or it was lost: another one says the same.
+            (Some(number), Reply::Missing) => {
+                self.missing = number;
+                self.newer = None;
+            }
+            (None, Reply::Keys(keys)) => match newest(&keys, self.missing) {
                 newest if newest <= self.known => {
-                    return Ok(Progress::Done(Fenced::Has(self.opened.clone())));
+                    return Ok(Progress::Done(Fenced::Has(self.opened.take())));
                 }
                 newest => self.newer = Some(newest),
-            },
-            (None, reply) if !self.is_made => match self.append.answer(reply) {
-                Progress::More => {}
-                Progress::Done(Appended::Ours) => self.is_made = true,
-                Progress::Done(Appended::Theirs) => return Ok(Progress::Done(Fenced::Again)),
             },
             _ => {}
         }

@@ -7,10 +7,13 @@ use crate::manifest::{CHUNKS_LIMIT, PAGE_BYTES};
 use crate::name::{ChunkName, log_key};
 
 const MAGIC: [u8; 6] = *b"FBVREC";
-const FORMAT: u16 = 1;
+/// Records of format 1 have one copy, fewer pages, and do not name a map.
+const FORMAT: u16 = 2;
+const OLD_INLINE_PAGES: usize = 16;
 /// Bytes before the entries, and of one entry.
 const HEAD_BYTES: usize = 8 + 8 + 8 + 16 + 8 + 4 + 4 + 8 + 8;
 const ENTRY_BYTES: usize = 4 + 4 + 8 + 8;
+const MAPPED_BYTES: usize = 8;
 /// The most pages that a record carries: a commit of no more pages needs no other object.
 pub const INLINE_PAGES: usize = 16;
 /// The most bytes that a writer says of itself.
@@ -62,6 +65,8 @@ pub struct Record {
     pub settled: u64,
     /// The checksum of the record before, or of the manifest.
     pub prior: u32,
+    /// The newest map that its writer knew to be there; 0 is none.
+    pub mapped: u64,
     /// What it says.
     pub body: Body,
 }
@@ -72,7 +77,7 @@ impl Record {
     /// ```
     /// use forebay_volume::{Body, Record};
     /// let body = Body::Open { who: "host a, process 812".into() };
-    /// let record = Record { number: 1, epoch: 1, writer: 7, settled: 0, prior: 3, body };
+    /// let record = Record { number: 1, epoch: 1, writer: 7, settled: 0, prior: 3, mapped: 0, body };
     /// let (bytes, checksum) = record.encode();
     /// assert_eq!(Record::decode(1, &bytes)?, (record, checksum));
     /// # Ok::<(), forebay_volume::VolumeFault>(())
@@ -113,8 +118,16 @@ impl Record {
             bytes.extend(content);
         }
         bytes.extend(who.as_bytes());
+        // At the end, so that pages lie where they lay in format 1.
+        bytes.extend(self.mapped.to_le_bytes());
         let checksum = close(&mut bytes);
         (bytes, checksum)
+    }
+
+    /// Whether the record in `bytes` is of a format that has two copies.
+    pub fn has_twin(bytes: &[u8]) -> bool {
+        let format = bytes.get(MAGIC.len()..).and_then(<[u8]>::first_chunk);
+        format.is_some_and(|&format| u16::from_le_bytes(format) > 1)
     }
 
     /// Number `number` of the log in `bytes`, and its checksum.
@@ -131,18 +144,25 @@ impl Record {
         let (settled, prior, kind) = (fields.u64()?, fields.u32()?, fields.u32()?);
         let chunks = fields.count(ENTRY_BYTES)?;
         let pages = fields.u64()?;
-        if pages > INLINE_PAGES as u64 || chunks as u64 > CHUNKS_LIMIT {
+        let is_old = fields.format() == 1;
+        let most_pages = if is_old {
+            OLD_INLINE_PAGES
+        } else {
+            INLINE_PAGES
+        };
+        if pages > most_pages as u64 || chunks as u64 > CHUNKS_LIMIT {
             return Err(fields.damaged("a count"));
         }
         let body = match kind {
             1 => commit(&mut fields, epoch, chunks, pages as usize)?,
             0 | 2 if chunks > 0 || pages > 0 => return Err(fields.damaged("a count")),
             0 => Body::Open {
-                who: who(&mut fields, bytes.len())?,
+                who: who(&mut fields, if is_old { 0 } else { MAPPED_BYTES })?,
             },
             2 => Body::Close,
             _ => return Err(fields.damaged("its kind")),
         };
+        let mapped = if is_old { 0 } else { fields.u64()? };
         let checksum = fields.checksum();
         fields.end()?;
         let record = Record {
@@ -151,17 +171,18 @@ impl Record {
             writer,
             settled,
             prior,
+            mapped,
             body,
         };
         Ok((record, checksum))
     }
 }
 
-fn who(fields: &mut Fields<'_>, object_bytes: usize) -> Result<String, VolumeFault> {
-    let length = object_bytes - HEAD_BYTES - crate::fields::CHECKSUM_BYTES;
-    if length > WHO_BYTES {
-        return Err(fields.damaged("its length"));
-    }
+/// What is left, except the last `after_bytes`.
+fn who(fields: &mut Fields<'_>, after_bytes: usize) -> Result<String, VolumeFault> {
+    let length = fields.left().checked_sub(after_bytes);
+    let length = length.filter(|&length| length <= WHO_BYTES);
+    let length = length.ok_or(fields.damaged("its length"))?;
     let text = fields.bytes(length)?;
     let text = str::from_utf8(text).map_err(|_| fields.damaged("its text"))?;
     Ok(text.to_owned())

@@ -22,7 +22,7 @@ use std::ops::RangeInclusive;
 /// #         Reply::Done
 /// #     }
 /// #     Call::Get { key, .. } => objects.get(&key).cloned().map_or(Reply::Missing, Reply::Bytes),
-/// #     Call::List { .. } => Reply::Keys(Vec::new()),
+/// #     Call::List { .. } => Reply::Keys(objects.keys().map(|key: &String| (key.clone(), 1)).collect()),
 /// #     Call::Remove { key } => objects.remove(&key).map_or(Reply::Missing, |_| Reply::Done),
 /// # };
 /// # let mut opening = Opening::new(Access::Write(Writing {
@@ -66,6 +66,11 @@ impl Uploads {
             planned: VecDeque::new(),
             under_way: BTreeMap::new(),
         }
+    }
+
+    /// At most `most` at a time from now on. Those that are under way go on.
+    pub fn limit(&mut self, most: usize) {
+        self.most = most;
     }
 
     /// Whether no object is being made.

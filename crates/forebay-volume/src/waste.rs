@@ -3,18 +3,22 @@
 //!
 //! - invariant VB10: what a state named is removed only once a later record no longer needs it,
 //!   that record is known to be in the log, and a map that covers it is known to be there: whoever
-//!   opens the volume looks for newer maps at the end, and begins again if there is one.
+//!   opens the volume looks for newer maps at the end, and begins again if there is one. A record
+//!   is removed only if two such maps are known to be there (VB9), and [`crate::MAPPED_KEY`] is.
 
 use crate::call::Call;
 use crate::map::Map;
-use crate::name::{ChunkName, log_key, map_key};
+use crate::name::{ChunkName, Twin, map_key};
 use std::collections::{BTreeSet, VecDeque};
+
+/// Objects that are remembered; `gc` finds what is more.
+const LIMIT: usize = 1 << 16;
 
 /// An object that nobody needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dead {
     Chunk(ChunkName),
-    Record(u64),
+    Record(u64, Twin),
     Map(u64),
 }
 
@@ -41,16 +45,19 @@ pub(crate) struct Waste {
     chunks: u64,
     /// How many of what can be removed are records and maps.
     others: u64,
-    /// The newest map that is known to be there, and which records that it covers are needed.
+    /// The newest map that is known to be there, and the one before it: all records after that one
+    /// are needed.
     covered: u64,
+    older: u64,
+    /// Which records up to `older` were needed when that was known last.
     kept: BTreeSet<u64>,
     covering: Option<Covering>,
 }
 
 impl Waste {
-    /// That of a writer which begins with `map`. The newest map object is that of record `base`.
-    /// What was useless before is not known here.
-    pub(crate) fn new(map: &Map, base: u64) -> Waste {
+    /// That of a writer which begins with `map`. The newest map object is that of record `base`,
+    /// and the one before it that of `older`. What was useless before is not known here.
+    pub(crate) fn new(map: &Map, base: u64, older: u64) -> Waste {
         let needed = records_of(map);
         Waste {
             sealed: Vec::new(),
@@ -59,9 +66,10 @@ impl Waste {
             chunks: 0,
             others: 0,
             covered: base,
+            older,
             kept: needed
                 .into_iter()
-                .filter(|&number| number <= base)
+                .filter(|&number| number <= older)
                 .collect(),
             covering: None,
         }
@@ -69,7 +77,19 @@ impl Waste {
 
     /// The record that is being made replaces `name`.
     pub(crate) fn replaced(&mut self, name: ChunkName) {
-        self.sealed.push(name);
+        if self.len() < LIMIT {
+            self.sealed.push(name);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.sealed.len() + self.chunks as usize + self.others as usize
+    }
+
+    /// How many objects with chunks wait for a map.
+    pub(crate) fn uncovered(&self) -> u64 {
+        let covering = self.covering.as_ref().map_or(0, |it| it.replaced.len());
+        (self.replaced.len() + covering) as u64
     }
 
     /// The record that was being made is in the log.
@@ -80,6 +100,9 @@ impl Waste {
 
     /// No record names `name` or will.
     pub(crate) fn never_named(&mut self, name: ChunkName) {
+        if self.len() >= LIMIT {
+            return;
+        }
         self.dead.push_back(Dead::Chunk(name));
         self.chunks += 1;
     }
@@ -110,15 +133,27 @@ impl Waste {
         };
         self.dead
             .extend(covering.replaced.into_iter().map(Dead::Chunk));
-        let known = std::mem::replace(&mut self.kept, covering.kept);
-        let new = self.covered + 1..=covering.number;
-        let is_dead = |number: &u64| !self.kept.contains(number);
+        // The map that was the newest stays beside it, with all records after that one.
+        let known = std::mem::take(&mut self.kept);
+        let new = self.older + 1..=self.covered;
+        let is_dead = |number: &u64| !covering.kept.contains(number);
         let records = known.into_iter().chain(new).filter(is_dead);
-        let maps = (self.covered > 0).then_some(Dead::Map(self.covered));
-        let others: Vec<Dead> = records.map(Dead::Record).chain(maps).collect();
+        let copies = records.flat_map(|number| Twin::BOTH.map(|twin| Dead::Record(number, twin)));
+        // It goes before the records that it covers: see `Collecting`.
+        let map = (self.older > 0).then_some(Dead::Map(self.older));
+        let room = LIMIT.saturating_sub(self.len());
+        let others: Vec<Dead> = map.into_iter().chain(copies).take(room).collect();
         self.others += others.len() as u64;
         self.dead.extend(others);
+        self.older = self.covered;
         self.covered = covering.number;
+        self.kept = covering.kept;
+        self.kept.retain(|&number| number <= self.older);
+    }
+
+    /// The newest map that is known to be there.
+    pub(crate) fn covered(&self) -> u64 {
+        self.covered
     }
 
     /// How many objects with chunks are of no use.
@@ -139,9 +174,9 @@ impl Waste {
                 self.chunks -= 1;
                 name.to_string()
             }
-            Dead::Record(number) => {
+            Dead::Record(number, twin) => {
                 self.others -= 1;
-                log_key(number)
+                twin.key(number)
             }
             Dead::Map(number) => {
                 self.others -= 1;
@@ -157,4 +192,31 @@ fn records_of(map: &Map) -> BTreeSet<u64> {
     let mut records: BTreeSet<u64> = map.openings().iter().copied().collect();
     records.extend(map.pages().map(|(_, inline)| inline.record));
     records
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Manifest;
+
+    #[test]
+    fn it_remembers_as_many_objects_as_it_may_however_many_are_useless() {
+        let manifest = Manifest::new(1, 1 << 30, 1 << 20).expect("it is possible");
+        let mut waste = Waste::new(&Map::new(&manifest), 0, 0);
+        for number in 0..2 * LIMIT as u64 {
+            let name = ChunkName { epoch: 1, number };
+            if number % 2 == 0 {
+                waste.never_named(name);
+            } else {
+                waste.replaced(name);
+                waste.recorded();
+            }
+        }
+        assert_eq!(waste.len(), LIMIT);
+        let mut removals = 0;
+        while waste.next().is_some() {
+            removals += 1;
+        }
+        assert_eq!(removals, LIMIT / 2, "no map covers the others");
+    }
 }

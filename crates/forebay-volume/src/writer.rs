@@ -11,20 +11,26 @@
 use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};
 use crate::checksum::crc32c;
+use crate::collecting::MAPPED;
 use crate::fault::VolumeFault;
 use crate::layer::Layer;
 use crate::manifest::Manifest;
 use crate::map::{ChunkObject, Map, PAGE};
-use crate::name::{ChunkName, log_key, map_key};
+use crate::name::{ChunkName, MAPPED_KEY, Twin, map_key};
 use crate::opening::Opened;
 use crate::record::{Body, Content, INLINE_PAGES, Record};
+use crate::twins::Twins;
 use crate::waste::Waste;
 use std::collections::BTreeMap;
 
 /// The most pages that may lie in records. A commit that would exceed it goes to chunks.
 pub const INLINE_TOTAL: usize = 4096;
-/// Records between maps: a start reads at most a few more.
+/// Records between maps at least, so that a start reads few.
 pub const RECORDS_BETWEEN_MAPS: u64 = 256;
+/// Bytes of a map for each record since the last one at most: a large map is made less often.
+const MAP_BYTES_PER_RECORD: u64 = 4096;
+/// A map that lets objects be removed may cost this part of their bytes.
+const MAP_SHARE: u64 = 8;
 
 /// Where the bytes of a page are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +72,15 @@ pub enum Scope {
     All,
 }
 
+/// Whether [`MAPPED_KEY`] is known to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Marking {
+    NotNeeded,
+    /// A map is there that lets records be removed, once this is made.
+    Due,
+    Done,
+}
+
 /// A volume that is open for writing.
 #[derive(Clone, Debug)]
 pub struct Writer {
@@ -73,6 +88,8 @@ pub struct Writer {
     /// As of the last record, and of the one in doubt.
     map: Map,
     base: u64,
+    /// The record that opened the volume for this writer.
+    opening: u64,
     next_object: u64,
     /// What came since the last record, or since the last freeze.
     fresh: Layer,
@@ -82,8 +99,9 @@ pub struct Writer {
     layer: u64,
     /// Chunk objects that are being made, by number, and the newest layer that is in them.
     making: BTreeMap<u64, u64>,
-    sealed: Option<Append>,
+    sealed: Option<Twins>,
     waste: Waste,
+    marking: Marking,
     is_fenced: bool,
     /// Memory of pages that are staged no longer. Fresh memory costs more than what is put there.
     spares: Vec<Vec<u8>>,
@@ -93,8 +111,10 @@ impl Writer {
     /// The writer of `opened`, which was opened for writing.
     pub fn new(opened: Opened) -> Writer {
         Writer {
-            waste: Waste::new(&opened.map, opened.base),
+            waste: Waste::new(&opened.map, opened.base, opened.older),
+            marking: Marking::NotNeeded,
             manifest: opened.manifest,
+            opening: opened.map.number(),
             map: opened.map,
             base: opened.base,
             next_object: 0,
@@ -407,31 +427,38 @@ impl Writer {
             writer: self.map.writer(),
             settled: settled.unwrap_or(self.next_object),
             prior: self.map.checksum(),
+            mapped: self.waste.covered(),
             body,
         };
         let (bytes, checksum) = record.encode();
         let applied = self.map.apply(&self.manifest, &record, checksum);
         applied.expect("a writer makes records that follow its own");
-        self.sealed = Some(Append::new(log_key(record.number), bytes));
+        self.sealed = Some(Twins::new(record.number, bytes));
     }
 
-    /// What to ask for the record that is being made; none if none is.
-    pub fn next(&self) -> Option<Call> {
-        self.sealed.as_ref().map(Append::next)
+    /// What to ask for this copy of the record that is being made; none if none is, or if this copy
+    /// is there. Both may be asked for at the same time.
+    pub fn next(&self, twin: Twin) -> Option<Call> {
+        self.sealed.as_ref()?.next(twin)
     }
 
-    /// Takes the answer to [`Writer::next`].
+    /// Whether a record is being made, or in doubt.
+    pub fn is_recording(&self) -> bool {
+        self.sealed.is_some()
+    }
+
+    /// Takes the answer to [`Writer::next`]. It has ended once both copies are there.
     ///
     /// # Errors
     /// [`VolumeFault::Fenced`], now and for ever.
-    pub fn answer(&mut self, reply: Reply) -> Result<Progress<()>, VolumeFault> {
+    pub fn answer(&mut self, twin: Twin, reply: Reply) -> Result<Progress<()>, VolumeFault> {
         if self.is_fenced {
             return Err(VolumeFault::Fenced);
         }
-        let Some(append) = &mut self.sealed else {
+        let Some(twins) = &mut self.sealed else {
             return Ok(Progress::Done(()));
         };
-        match append.answer(reply) {
+        match twins.answer(twin, reply) {
             Progress::More => Ok(Progress::More),
             Progress::Done(Appended::Ours) => {
                 self.sealed = None;
@@ -449,14 +476,14 @@ impl Writer {
         }
     }
 
-    /// The question for the record that only another writer can have made. Ask it when an object is
-    /// missing: others remove what their states do not need, and whoever needs it may not get as
-    /// far as a record of its own. None while a record is in doubt: that one says it.
-    pub fn successor(&self) -> Option<Call> {
+    /// The question for a copy of the record that only another writer can have made. Ask for both
+    /// when an object is missing: others remove what their states do not need, and whoever needs it
+    /// may not get as far as a record of its own. None while a record is in doubt: that one says it.
+    pub fn successor(&self, twin: Twin) -> Option<Call> {
         if self.sealed.is_some() {
             return None;
         }
-        let key = log_key(self.map.number() + 1);
+        let key = twin.key(self.map.number() + 1);
         Some(Call::Get { key, range: None })
     }
 
@@ -469,13 +496,22 @@ impl Writer {
     /// start, and lets useless objects be removed, of which `most_bytes` may stay. See
     /// [`Writer::map_made`].
     pub fn map_to_make(&mut self, most_bytes: u64) -> Option<Append> {
-        let is_wanted = self.dead_bytes() > most_bytes && self.waste.wants_map();
-        self.map_after(if is_wanted { 1 } else { RECORDS_BETWEEN_MAPS })
+        let map_bytes = self.map.object_bytes();
+        let frees_bytes = self.waste.uncovered() * u64::from(self.manifest.chunk_bytes);
+        let is_worth_it = frees_bytes / MAP_SHARE >= map_bytes;
+        let is_wanted = self.dead_bytes() > most_bytes && self.waste.wants_map() && is_worth_it;
+        let usual = RECORDS_BETWEEN_MAPS.max(map_bytes / MAP_BYTES_PER_RECORD);
+        self.map_after(if is_wanted { 1 } else { usual })
     }
 
     /// The same, if `records` records have come.
     pub fn map_after(&mut self, records: u64) -> Option<Append> {
-        let is_due = self.map.number() >= self.base + records;
+        if self.marking == Marking::Due {
+            return Some(Append::new(MAPPED_KEY.to_owned(), MAPPED.to_vec()));
+        }
+        let number = self.map.number();
+        // See invariant VB19.
+        let is_due = number >= self.base + records && number > self.opening;
         if self.sealed.is_some() || !is_due {
             return None;
         }
@@ -484,8 +520,17 @@ impl Writer {
         Some(Append::new(map_key(self.base), self.map.encode()))
     }
 
-    /// The map that was to be made last is there, as it was to be.
+    /// What was to be made last is there, as it was to be.
     pub fn map_made(&mut self) {
+        match self.marking {
+            // The first map lets no record go.
+            Marking::NotNeeded if self.waste.covered() > 0 => {
+                self.marking = Marking::Due;
+                return;
+            }
+            Marking::Due => self.marking = Marking::Done,
+            Marking::NotNeeded | Marking::Done => {}
+        }
         self.waste.map_made();
     }
 

@@ -2,16 +2,27 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod opened;
+
 use forebay_volume::{
-    Body, ChunkName, Content, Manifest, Map, PAGE_BYTES, Record, VolumeFault, crc32c,
+    Access, Body, ChunkName, Content, Manifest, Map, Opening, PAGE_BYTES, Record, Twin,
+    VolumeFault, crc32c, log_key, map_key,
 };
+use opened::{Bucket, finish, writing};
 use proptest::prelude::*;
 
 const GOLDEN_MANIFEST: &[u8] = include_bytes!("golden/volume");
-const GOLDEN_OPEN: &[u8] = include_bytes!("golden/log-1");
-const GOLDEN_COMMIT: &[u8] = include_bytes!("golden/log-2");
-const GOLDEN_CLOSE: &[u8] = include_bytes!("golden/log-3");
-const GOLDEN_MAP: &[u8] = include_bytes!("golden/map-3");
+const GOLDEN_OPEN: &[u8] = include_bytes!("golden/2/log-1");
+const GOLDEN_COMMIT: &[u8] = include_bytes!("golden/2/log-2");
+const GOLDEN_CLOSE: &[u8] = include_bytes!("golden/2/log-3");
+const GOLDEN_MAP: &[u8] = include_bytes!("golden/2/map-3");
+/// Those of format 1: records 1 to 3, and the map after them.
+const OLD_RECORDS: [&[u8]; 3] = [
+    include_bytes!("golden/1/log-1"),
+    include_bytes!("golden/1/log-2"),
+    include_bytes!("golden/1/log-3"),
+];
+const OLD_MAP: &[u8] = include_bytes!("golden/1/map-3");
 
 fn manifest() -> Manifest {
     Manifest::new(0x0123_4567_89ab_cdef, 3 << 20, 1 << 20).unwrap()
@@ -24,6 +35,7 @@ fn record(number: u64, settled: u64, prior: u32, body: Body) -> Record {
         writer: 0xfeed,
         settled,
         prior,
+        mapped: if number > 2 { 1 } else { 0 },
         body,
     }
 }
@@ -79,6 +91,72 @@ fn golden_objects_are_made_and_read_as_ever() {
 }
 
 #[test]
+fn golden_objects_of_format_1_are_read() {
+    let (records, map) = golden();
+    let mut old = Map::new(&manifest());
+    for (record, bytes) in records.into_iter().zip(OLD_RECORDS) {
+        assert!(!Record::has_twin(bytes));
+        let (found, checksum) = Record::decode(record.number, bytes).unwrap();
+        let mapped = 0;
+        let prior = old.checksum();
+        assert_eq!(
+            found,
+            Record {
+                mapped,
+                prior,
+                ..record
+            }
+        );
+        old.apply(&manifest(), &found, checksum).unwrap();
+    }
+    assert_eq!(Map::decode(&manifest(), 3, OLD_MAP), Ok(old.clone()));
+    // Everything is where it is in format 2, and what follows may be of either.
+    assert!(old.pages().eq(map.pages()) && old.chunks().eq(map.chunks()));
+}
+
+/// A volume that an older program made, with its map or without.
+#[test]
+fn a_volume_of_format_1_is_opened_and_written_on() {
+    for has_map in [false, true] {
+        let mut bucket = Bucket::default();
+        let mut put = |key: String, bytes: &[u8]| bucket.objects.insert(key, bytes.to_vec());
+        put("volume".into(), GOLDEN_MANIFEST);
+        for (number, bytes) in (1..).zip(OLD_RECORDS) {
+            put(log_key(number), bytes);
+        }
+        if has_map {
+            put(map_key(3), OLD_MAP);
+        }
+        let access = || Access::Write(writing(2, 3 << 20));
+        let mut writer = finish(&mut bucket, Opening::new(access())).unwrap();
+        assert_eq!(writer.map().epoch(), 2);
+        let pages: Vec<_> = writer.map().pages().map(|(page, _)| page).collect();
+        assert_eq!(pages, [256]);
+        writer.stage(7, &[7; PAGE_BYTES as usize]);
+        writer.seal();
+        for twin in Twin::BOTH {
+            let reply = bucket.answer(writer.next(twin).unwrap());
+            writer.answer(twin, reply).unwrap();
+        }
+        let has_twin = |number| bucket.objects.contains_key(&Twin::Second.key(number));
+        // The one on which the opening was built has got its copy.
+        assert_eq!(
+            [1, 2, 3, 4, 5].map(has_twin),
+            [false, false, !has_map, true, true]
+        );
+        let again = finish(&mut bucket, Opening::new(Access::Read)).unwrap();
+        assert_eq!(again.map(), writer.map());
+    }
+}
+
+#[test]
+fn a_map_of_another_volume_is_refused() {
+    let other = Manifest::new(8, 3 << 20, 1 << 20).unwrap();
+    let noticed = Map::decode(&other, 3, GOLDEN_MAP).unwrap_err();
+    assert!(noticed.to_string().contains("another volume"), "{noticed}");
+}
+
+#[test]
 fn every_flipped_bit_and_every_cut_of_every_object_is_noticed() {
     type Decode = fn(&[u8]) -> Result<(), VolumeFault>;
     let objects: [(&[u8], Decode); 5] = [
@@ -124,10 +202,10 @@ fn with_format(bytes: &[u8], format: u16) -> Vec<u8> {
 
 #[test]
 fn newer_records_and_maps_are_refused_by_name() {
-    let record = Record::decode(2, &with_format(GOLDEN_COMMIT, 2)).unwrap_err();
+    let record = Record::decode(2, &with_format(GOLDEN_COMMIT, 3)).unwrap_err();
     assert_eq!(
         record.to_string(),
-        "log/00000000000000000002 has format 2, and this program knows format 1; use a newer one"
+        "log/00000000000000000002 has format 3, and this program knows format 2; use a newer one"
     );
     let map = Map::decode(&manifest(), 3, &with_format(GOLDEN_MAP, 9)).unwrap_err();
     assert!(
@@ -142,7 +220,8 @@ fn counts_that_lie_are_damage_and_take_no_memory() {
     for (at, count) in [(56, u64::MAX), (56, 1 << 40), (64, u64::MAX), (64, 17)] {
         let mut bytes = GOLDEN_COMMIT.to_vec();
         bytes[at..at + 8].copy_from_slice(&count.to_le_bytes());
-        let noticed = Record::decode(2, &with_format(&bytes, 1));
+        let format = if count == 17 { 1 } else { 2 };
+        let noticed = Record::decode(2, &with_format(&bytes, format));
         assert!(matches!(noticed, Err(VolumeFault::Damaged { .. })), "{at}");
     }
 }
@@ -242,11 +321,11 @@ proptest! {
 
     #[test]
     fn records_survive_the_round_trip_and_a_flip_does_not(
-        (number, writer, settled, prior) in any::<(u64, u128, u64, u32)>(),
+        (number, writer, settled, prior, mapped) in any::<(u64, u128, u64, u32, u64)>(),
         body in bodies(),
         flips in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 16),
     ) {
-        let record = Record { number, epoch: 3, writer, settled, prior, body };
+        let record = Record { number, epoch: 3, writer, settled, prior, mapped, body };
         let (mut bytes, checksum) = record.encode();
         prop_assert_eq!(Record::decode(number, &bytes), Ok((record, checksum)));
         for (place, flip) in flips {
@@ -266,9 +345,11 @@ proptest! {
             let mut made = golden[..8].to_vec();
             made.extend(&bytes);
             made.extend([0; 4]);
-            let made = with_format(&made, 1);
-            let _ = Record::decode(1, &made);
-            let _ = Map::decode(&manifest(), 1, &made);
+            for format in [1, 2] {
+                let made = with_format(&made, format);
+                let _ = Record::decode(1, &made);
+                let _ = Map::decode(&manifest(), 1, &made);
+            }
         }
     }
 }

@@ -64,6 +64,7 @@ const LAYERS: &[Layer] = &[
         name: "forebay-bucket",
         may_use: &[
             "forebay-base",
+            "forebay-law",
             "forebay-rt",
             "forebay-volume",
             "forebay-store",

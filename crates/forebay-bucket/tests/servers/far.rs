@@ -70,6 +70,14 @@ impl Far {
         all.into_iter().flatten().collect()
     }
 
+    /// One for each service: of two the one that answers faster.
+    pub(crate) fn one_of_each() -> Vec<Far> {
+        let mut all = Far::all();
+        all.reverse();
+        all.dedup_by_key(|far| far.service);
+        all
+    }
+
     /// Those that speak S3.
     pub(crate) fn all_s3() -> Vec<Far> {
         let mut all = Far::all();

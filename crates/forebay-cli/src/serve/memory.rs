@@ -26,7 +26,7 @@ const USUAL_CLIENTS: u64 = 16;
 /// Volumes in buckets get one part in this many of the memory together.
 const BUCKETS_PART: u64 = 4;
 /// The most that helps one of them.
-const MOST_BUCKET_BYTES: u64 = 128 << 20;
+const MOST_BUCKET_BYTES: u64 = 256 << 20;
 
 /// How the memory of a server is divided, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,21 @@
 
 use crate::error::CommandError;
 use clap::{Args, Subcommand};
+use forebay_base::Span;
+use forebay_base::sync::{Mutex, lock};
 use forebay_base::units::show_bytes;
-use forebay_bucket::{Bucket, BucketError, Checked, VolumeInfo, bucket_at, check, collect, info};
+use forebay_bucket::{
+    Bucket, BucketError, Checked, Progress, VolumeInfo, bucket_at, check, collect, copy, info,
+    remove,
+};
 use forebay_host::output::print;
+use forebay_rt::say;
+use forebay_rt::thread::Stopwatch;
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::sync::Arc;
+
+const PROGRESS_INTERVAL: Span = Span::from_secs(5);
 
 /// The words that were typed.
 #[derive(Subcommand)]
@@ -25,6 +34,15 @@ pub(crate) enum TypedVolume {
     /// meanwhile. A reader that opened the volume earlier sees it as of then, and may miss what
     /// was removed.
     Gc(TypedAddress),
+    /// Copy a volume, as of its last FLUSH, to a place where none is
+    ///
+    /// Its writer may go on meanwhile, and so may gc. The copy belongs to nobody. One that was
+    /// interrupted is no volume yet: run the same command again.
+    Copy(TypedCopy),
+    /// Remove a volume with all its data
+    ///
+    /// A volume that a server has, or had and did not close, stays.
+    Remove(TypedRemoval),
 }
 
 #[derive(Args)]
@@ -35,12 +53,32 @@ pub(crate) struct TypedAddress {
     address: OsString,
 }
 
+#[derive(Args)]
+pub(crate) struct TypedCopy {
+    #[command(flatten)]
+    from: TypedAddress,
+    /// Where the copy goes, in the same form; another service will do
+    #[arg(value_name = "COPY")]
+    to: OsString,
+}
+
+#[derive(Args)]
+pub(crate) struct TypedRemoval {
+    #[command(flatten)]
+    volume: TypedAddress,
+    /// Remove it although a server has it or did not close it, or it is damaged
+    #[arg(long)]
+    force: bool,
+}
+
 /// What is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Task {
     Info,
     Check,
     Gc,
+    Copy { to: OsString },
+    Remove { is_forced: bool },
 }
 
 /// The arguments of `forebay volume`.
@@ -56,6 +94,10 @@ impl From<TypedVolume> for VolumeArguments {
             TypedVolume::Info(typed) => (Task::Info, typed),
             TypedVolume::Check(typed) => (Task::Check, typed),
             TypedVolume::Gc(typed) => (Task::Gc, typed),
+            TypedVolume::Copy(TypedCopy { from, to }) => (Task::Copy { to }, from),
+            TypedVolume::Remove(TypedRemoval { volume, force }) => {
+                (Task::Remove { is_forced: force }, volume)
+            }
         };
         let address = typed.address;
         VolumeArguments { task, address }
@@ -68,7 +110,7 @@ pub(crate) fn run(arguments: &VolumeArguments) -> Result<(), CommandError> {
     let failed = |text: String| CommandError::Opened(format!("{name}: {text}"));
     let bucket = bucket_at(&arguments.address, false).map_err(|error| failed(error.to_string()))?;
     let failed = |error: BucketError| failed(error.to_string());
-    match arguments.task {
+    match &arguments.task {
         Task::Info => {
             let text = show(&info(bucket).map_err(failed)?);
             print(&format!("{name}: {text}"))?;
@@ -84,7 +126,41 @@ pub(crate) fn run(arguments: &VolumeArguments) -> Result<(), CommandError> {
             Ok(())
         }
         Task::Check => check_all(&name.to_string(), bucket, failed),
+        Task::Copy { to } => {
+            let copy_name = to.display();
+            let failed = |text: String| CommandError::Opened(format!("{copy_name}: {text}"));
+            let to = bucket_at(to, true).map_err(|error| failed(error.to_string()))?;
+            let copied = copy(bucket, to, progress("copied"));
+            let copied = copied.map_err(|error| failed(error.to_string()))?;
+            print(&format!(
+                "{copy_name}: a copy of {name}, {} objects with {}\n",
+                copied.objects,
+                show_bytes(copied.bytes)
+            ))?;
+            Ok(())
+        }
+        Task::Remove { is_forced } => {
+            let removed = remove(bucket, *is_forced, &progress("removed")).map_err(failed)?;
+            print(&format!(
+                "{name}: {} objects with {} were removed\n",
+                removed.objects,
+                show_bytes(removed.bytes)
+            ))?;
+            Ok(())
+        }
     }
+}
+
+/// Says every few seconds how many objects were `done`.
+fn progress(done: &'static str) -> Arc<Progress> {
+    let since = Mutex::new(Stopwatch::start());
+    Arc::new(move |number, all| {
+        let mut since = lock(&since);
+        if since.elapsed() >= PROGRESS_INTERVAL {
+            *since = Stopwatch::start();
+            say(format_args!("{number} of {all} objects are {done}"));
+        }
+    })
 }
 
 fn check_all(
@@ -96,8 +172,9 @@ fn check_all(
         chunks,
         pages,
         faults,
+        notes,
     } = check(bucket).map_err(failed)?;
-    for fault in &faults {
+    for fault in faults.iter().chain(&notes) {
         print(&format!("{name}: {fault}\n"))?;
     }
     print(&format!(

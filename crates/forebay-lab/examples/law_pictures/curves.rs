@@ -7,6 +7,7 @@ use forebay_law::chunk::write_chunk;
 use forebay_law::drain::{DrainInputs, DrainLimit, MEASURED_MS};
 use forebay_law::elastic::{Elastic, ElasticInputs, next_look_ms};
 use forebay_law::limits::{DirtyLimits, LIMIT_INTERVAL_MS, SmoothedLimit, setpoint};
+use forebay_law::line::Line;
 use forebay_law::pace::{PaceInputs, pace as paced};
 use forebay_law::pause::{PauseSizing, Tick, size_pause};
 use forebay_law::plot::{closed_loop, sampled};
@@ -43,9 +44,10 @@ macro_rules! laws {
 }
 
 /// All laws, reclaim first.
-pub(crate) const LAWS: [Law; 22] = laws![
+pub(crate) const LAWS: [Law; 23] = laws![
     watermark, scan, shrink, elastic, refault, s3_fifo, readahead, reach, swapahead, throttle,
-    limits, share, drain, at_risk, bandwidth, steady, position, rate, pause, pace, chunk, blame,
+    limits, share, drain, at_risk, bandwidth, steady, position, rate, pause, pace, chunk, line,
+    blame,
 ];
 
 fn curve(name: &str, points: impl IntoIterator<Item = (u64, u64)>) -> Curve {
@@ -699,6 +701,28 @@ fn chunk() -> Picture {
         knees: vec![Knee {
             name: "average / 2 = dirty_limit / 8",
             at: 50_000,
+        }],
+        levels: vec![],
+    }
+}
+
+fn line() -> Picture {
+    // A line that was just measured at this rate.
+    let law = |kib_per_s: u64| {
+        let mut line = Line::default();
+        for _ in 0..100 {
+            line = line.sent(kib_per_s << 10, 1_000);
+        }
+        line.uploads_at_once(1 << 20) as u64
+    };
+    Picture {
+        title: "Uploads of 1 MiB at once",
+        x: Axis::even("rate of the line (KiB/s)", (0, 2_000), 1),
+        y: Axis::even("uploads", (0, 20), 1),
+        curves: vec![even("uploads", (0, 2_000), 500, law)],
+        knees: vec![Knee {
+            name: "two at once",
+            at: 205,
         }],
         levels: vec![],
     }

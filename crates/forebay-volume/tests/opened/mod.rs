@@ -13,6 +13,8 @@ pub(crate) struct Bucket {
     pub(crate) objects: BTreeMap<String, Vec<u8>>,
     /// Whether it replaces what is there.
     pub(crate) replaces: bool,
+    /// Whether its listings are empty.
+    pub(crate) lists_nothing: bool,
 }
 
 impl Bucket {
@@ -29,6 +31,7 @@ impl Bucket {
                 Some(bytes) => Reply::Bytes(bytes.clone()),
                 None => Reply::Missing,
             },
+            Call::List { .. } if self.lists_nothing => Reply::Keys(Vec::new()),
             Call::List { prefix } => {
                 let keys = self
                     .objects

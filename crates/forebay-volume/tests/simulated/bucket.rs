@@ -9,6 +9,10 @@ pub(crate) struct Bucket {
     objects: BTreeMap<String, Vec<u8>>,
     /// Their askers have given up on them.
     late: Vec<Call>,
+    /// What was removed, as it was.
+    removed: BTreeMap<String, Vec<u8>>,
+    /// No listing names it.
+    hidden: Option<String>,
     prng: Prng,
 }
 
@@ -17,6 +21,8 @@ impl Bucket {
         Bucket {
             objects: BTreeMap::new(),
             late: Vec::new(),
+            removed: BTreeMap::new(),
+            hidden: None,
             prng,
         }
     }
@@ -70,6 +76,7 @@ impl Bucket {
             Call::List { prefix } => {
                 let under = self.objects.range((*prefix).to_owned()..);
                 let under = under.take_while(|(key, _)| key.starts_with(prefix));
+                let under = under.filter(|(key, _)| self.hidden.as_ref() != Some(key));
                 let keys = under.map(|(key, bytes)| (key.clone(), bytes.len() as u64));
                 Reply::Keys(keys.collect())
             }
@@ -87,10 +94,44 @@ impl Bucket {
                 Reply::Done
             }
             Call::Remove { key } => match self.objects.remove(key) {
-                Some(_) => Reply::Done,
+                Some(bytes) => {
+                    self.removed.insert(key.clone(), bytes);
+                    Reply::Done
+                }
                 None => Reply::Missing,
             },
             _ => self.answer(call),
         }
+    }
+
+    /// The keys of all objects, or of those that were removed.
+    pub(crate) fn keys(&self, removed: bool) -> impl Iterator<Item = &str> {
+        let objects = if removed {
+            &self.removed
+        } else {
+            &self.objects
+        };
+        objects.keys().map(String::as_str)
+    }
+
+    /// Takes an object away.
+    pub(crate) fn lose(&mut self, key: &str) -> Vec<u8> {
+        self.objects.remove(key).expect("it is there")
+    }
+
+    /// An object is there again; false if another one has its key.
+    pub(crate) fn put_back(&mut self, key: &str, bytes: Vec<u8>) -> bool {
+        *self.objects.entry(key.to_owned()).or_insert(bytes.clone()) == bytes
+    }
+
+    /// An object that was removed is there again.
+    pub(crate) fn restore(&mut self, key: &str) {
+        let bytes = self.removed[key].clone();
+        self.put_back(key, bytes);
+    }
+
+    /// Leaves an object out of listings, and no other.
+    pub(crate) fn hide(&mut self, key: Option<&str>) {
+        self.hidden = key.map(str::to_owned);
     }
 }

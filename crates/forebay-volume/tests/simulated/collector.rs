@@ -1,6 +1,7 @@
 //! `gc`, a call at a time.
 
 use super::bucket::Bucket;
+use super::history::Histories;
 use forebay_volume::{Collecting, Progress, VolumeFault};
 
 /// One run of `gc`.
@@ -12,11 +13,14 @@ impl Collector {
     }
 
     /// Makes one step; true if it has ended.
-    pub(crate) fn step(&mut self, bucket: &mut Bucket) -> bool {
+    pub(crate) fn step(&mut self, bucket: &mut Bucket, histories: &mut Histories) -> bool {
         match self.0.answer(bucket.call(self.0.next())) {
             Ok(Progress::More) => false,
             Ok(Progress::Done(_)) | Err(VolumeFault::NotThere) => true,
-            Err(fault) => panic!("gc finds {fault}"),
+            Err(fault) => {
+                histories.notice(&fault);
+                true
+            }
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::bucket::Bucket;
 use forebay_volume::{
-    Access, Manifest, Map, Opened, Opening, PAGE_BYTES, Progress, Source, Writer, crc32c, log_key,
+    Access, Manifest, Map, Opened, Opening, PAGE_BYTES, Progress, Source, Twin, VolumeFault,
+    Writer, crc32c,
 };
 use std::collections::BTreeMap;
 
@@ -38,19 +39,26 @@ pub(crate) fn page_in<'b>(bucket: &'b Bucket, key: &str, at: u64) -> Option<&'b 
     bucket.peek(key)?.get(at..at + PAGE_BYTES as usize)
 }
 
+/// The page at byte `at` of a copy of record `record`; none if both are gone or are other records.
+pub(crate) fn page_of_record(bucket: &Bucket, record: u64, at: u64, crc: u32) -> Option<&[u8]> {
+    let copies = Twin::BOTH.into_iter();
+    let mut pages = copies.filter_map(|twin| page_in(bucket, &twin.key(record), at));
+    pages.find(|page| crc32c(page) == crc)
+}
+
 /// The stamps that `writer` reads; none if an object is gone.
 pub(crate) fn read(bucket: &Bucket, writer: &Writer) -> Option<State> {
     (0..PAGES as u64)
         .map(|page| {
-            let (key, at, crc) = match writer.source(page) {
+            let (key, at) = match writer.source(page) {
                 Source::Zeros => return Some(0),
                 Source::Memory(bytes) => return Some(stamp_of(bytes)),
-                Source::Chunk(object, at) => (object.name.to_string(), at, None),
-                Source::Record { record, at, crc } => (log_key(record), at, Some(crc)),
+                Source::Chunk(object, at) => (object.name.to_string(), at),
+                Source::Record { record, at, crc } => {
+                    return page_of_record(bucket, record, at, crc).map(stamp_of);
+                }
             };
-            let bytes = page_in(bucket, &key, at)?;
-            assert!(crc.is_none_or(|crc| crc == crc32c(bytes)), "page {page}");
-            Some(stamp_of(bytes))
+            Some(stamp_of(page_in(bucket, &key, at)?))
         })
         .collect()
 }
@@ -69,9 +77,30 @@ pub(crate) struct Histories {
     writers: BTreeMap<u64, History>,
     /// How many found out that they have the volume no more.
     pub(crate) fenced: u64,
+    /// Objects are lost, so that a volume may be refused.
+    is_lossy: bool,
+    /// How often that was noticed.
+    pub(crate) noticed: u64,
 }
 
 impl Histories {
+    /// Those of a bucket that loses an object at a time.
+    pub(crate) fn lossy() -> Histories {
+        Histories {
+            is_lossy: true,
+            ..Histories::default()
+        }
+    }
+
+    /// Somebody found what is wrong with the volume.
+    pub(crate) fn notice(&mut self, fault: &dyn std::fmt::Display) {
+        assert!(
+            self.is_lossy,
+            "nothing was lost, and somebody finds {fault}"
+        );
+        self.noticed += 1;
+    }
+
     pub(crate) fn began(&mut self, epoch: u64, state: State) {
         let history = History {
             states: vec![state],
@@ -93,9 +122,11 @@ impl Histories {
         self.judge();
     }
 
-    /// The last writer, and how much of it was acknowledged.
+    /// The last writer, or the last of which something was acknowledged if objects are lost, and how
+    /// much of it was.
     pub(crate) fn newest(&self) -> (u64, usize) {
-        let last = self.writers.last_key_value();
+        let mut writers = self.writers.iter().rev();
+        let last = writers.find(|(_, history)| !self.is_lossy || history.acknowledged > 0);
         last.map_or((0, 0), |(epoch, history)| (*epoch, history.acknowledged))
     }
 
@@ -125,25 +156,54 @@ impl Histories {
     fn judge(&self) {
         let mut before: Option<&History> = None;
         for (epoch, history) in &self.writers {
+            if self.is_lossy {
+                self.judge_promises(*epoch, &history.states[0]);
+                continue;
+            }
             judge_state(before, *epoch, &history.states[0]);
             before = Some(history);
         }
     }
 
+    /// `state`, with which `epoch` began, is one that an earlier writer committed or tried to, and
+    /// no older than anything that was acknowledged to an earlier one.
+    fn judge_promises(&self, epoch: u64, state: &State) {
+        let earlier = || self.writers.range(..epoch);
+        let promises = earlier().filter(|(_, it)| it.acknowledged > 0);
+        let promised = promises
+            .last()
+            .map_or((0, 0), |(&at, it)| (at, it.acknowledged));
+        let is_kept = earlier().any(|(&at, history)| {
+            let found = history.states.iter().rposition(|known| known == state);
+            found.is_some_and(|found| (at, found) >= promised)
+        });
+        let is_new = promised == (0, 0) && state.iter().all(|&stamp| stamp == 0);
+        assert!(
+            is_kept || is_new,
+            "epoch {epoch} began without what was promised by {promised:?}"
+        );
+    }
+
     /// A reader finds what the last writer committed.
-    pub(crate) fn judge_end(&self, bucket: &Bucket) {
+    pub(crate) fn judge_end(&self, bucket: &Bucket, may_be_refused: bool) {
         let Some((epoch, last)) = self.writers.last_key_value() else {
             return;
         };
         let mut opening = Opening::new(Access::Read);
         let opened: Opened = loop {
             let reply = bucket.answer(&opening.next());
-            if let Progress::Done(opened) = opening.answer(reply).expect("the volume is well") {
-                break opened;
+            match opening.answer(reply) {
+                Ok(Progress::Done(opened)) => break opened,
+                Ok(Progress::More) => {}
+                Err(VolumeFault::Damaged { .. }) if may_be_refused => return,
+                Err(fault) => panic!("the volume is well, and somebody finds {fault}"),
             }
         };
         assert_rebuilt(bucket, &opened);
         let state = read(bucket, &Writer::new(opened)).expect("every object is there");
+        if self.is_lossy {
+            return self.judge_promises(epoch + 1, &state);
+        }
         judge_state(Some(last), epoch + 1, &state);
     }
 }

@@ -20,17 +20,22 @@ impl Reader {
     }
 
     /// Makes one step; true if it has ended.
-    pub(crate) fn step(&mut self, bucket: &mut Bucket, histories: &Histories) -> bool {
+    pub(crate) fn step(&mut self, bucket: &mut Bucket, histories: &mut Histories) -> bool {
         match self.opening.answer(bucket.call(self.opening.next())) {
             Ok(Progress::More) => false,
             Ok(Progress::Done(opened)) => {
                 let state = read(bucket, &Writer::new(opened));
-                let state = state.expect("what a map names is there");
-                histories.judge_reading(self.newest, &state);
+                match state {
+                    Some(state) => histories.judge_reading(self.newest, &state),
+                    None => histories.notice(&"that an object is gone"),
+                }
                 true
             }
-            Err(VolumeFault::NotThere) => true,
-            Err(fault) => panic!("a reader finds {fault}"),
+            Err(VolumeFault::NotThere) if self.newest == (0, 0) => true,
+            Err(fault) => {
+                histories.notice(&fault);
+                true
+            }
         }
     }
 }

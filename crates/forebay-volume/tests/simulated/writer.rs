@@ -1,11 +1,11 @@
 //! A writer, a call at a time: it opens, writes, commits, and may stop or fall behind at any step.
 
 use super::bucket::Bucket;
-use super::history::{Histories, PAGES, State, manifest, page_in, page_of, read};
+use super::history::{Histories, PAGES, State, manifest, page_in, page_of, page_of_record, read};
 use forebay_base::Prng;
 use forebay_volume::{
     Access, Append, Appended, ChunkName, Need, Opening, PAGE_BYTES, Progress, Record, Reply, Scope,
-    Source, VolumeFault, Writer, Writing, crc32c, log_key,
+    Source, Twin, VolumeFault, Writer, Writing,
 };
 
 /// Whether it goes on.
@@ -66,7 +66,10 @@ impl SimulatedWriter {
                     assert_eq!(opened.map.writer(), self.id);
                     let epoch = opened.map.epoch();
                     let writer = Writer::new(opened);
-                    let state = read(bucket, &writer).expect("what a map names is there");
+                    let Some(state) = read(bucket, &writer) else {
+                        histories.notice(&"that an object is gone");
+                        return Life::Ended;
+                    };
                     histories.began(epoch, state.clone());
                     self.doing = Doing::Open(Open {
                         epoch,
@@ -82,7 +85,10 @@ impl SimulatedWriter {
                     assert!(who.starts_with("writer "), "{who}");
                     return Life::Ended;
                 }
-                Err(fault) => panic!("a writer finds {fault}"),
+                Err(fault) => {
+                    histories.notice(&fault);
+                    return Life::Ended;
+                }
             },
             Doing::Open(open) => return open.step(&mut self.prng, bucket, histories),
         }
@@ -98,7 +104,7 @@ impl Open {
             self.frozen = Some(self.state.clone());
         }
         if self.frozen.is_some() && prng.chance(1, 3) {
-            self.write(prng, bucket);
+            self.write(prng, bucket, histories);
         }
         if let Some((chunk, name, append)) = &mut self.upload {
             match append.answer(bucket.call(append.next())) {
@@ -126,7 +132,7 @@ impl Open {
             self.tidy(prng, bucket);
             return Life::GoesOn;
         }
-        self.write(prng, bucket);
+        self.write(prng, bucket, histories);
         self.commits = prng.chance(1, 3);
         self.closes = self.commits && prng.chance(1, 30);
         Life::GoesOn
@@ -159,7 +165,7 @@ impl Open {
         }
     }
 
-    fn write(&mut self, prng: &mut Prng, bucket: &Bucket) {
+    fn write(&mut self, prng: &mut Prng, bucket: &Bucket, histories: &mut Histories) {
         // No page is staged where it would be lost.
         let closed = self.upload.as_ref().and_then(|(chunk, name, _)| {
             let is_closed = self.writer.is_of_all(*name);
@@ -191,7 +197,8 @@ impl Open {
         match read(bucket, &self.writer) {
             Some(state) => assert_eq!(state, self.state, "what is read is what was written"),
             // `gc` has taken what only this zombie needs.
-            None => assert!(self.is_taken_over(bucket), "an object is gone"),
+            None if self.is_taken_over(bucket) => {}
+            None => histories.notice(&"that an object is gone"),
         }
     }
 
@@ -199,9 +206,11 @@ impl Open {
     fn is_taken_over(&self, bucket: &Bucket) -> bool {
         let map = self.writer.map();
         [map.number(), map.number() + 1].iter().any(|&number| {
-            bucket.peek(&log_key(number)).is_some_and(|bytes| {
-                let (record, _) = Record::decode(number, bytes).expect("a record is whole");
-                record.writer != map.writer()
+            Twin::BOTH.iter().any(|twin| {
+                bucket.peek(&twin.key(number)).is_some_and(|bytes| {
+                    let (record, _) = Record::decode(number, bytes).expect("a record is whole");
+                    record.writer != map.writer()
+                })
             })
         })
     }
@@ -224,8 +233,15 @@ impl Open {
     }
 
     fn commit(&mut self, prng: &mut Prng, bucket: &mut Bucket, histories: &mut Histories) -> Life {
-        if let Some(call) = self.writer.next() {
-            match self.writer.answer(bucket.call(call)) {
+        if self.writer.is_recording() {
+            // The copies are asked for at the same time, and come in any order.
+            let first = Twin::BOTH[prng.below(2) as usize];
+            let asked = [first, first.other()].into_iter().find_map(|twin| {
+                let call = self.writer.next(twin)?;
+                Some((twin, call))
+            });
+            let (twin, call) = asked.expect("a copy is not there yet");
+            match self.writer.answer(twin, bucket.call(call)) {
                 Ok(Progress::More) => {
                     // It gives up for now; the record stays in doubt.
                     if prng.chance(1, 8) {
@@ -259,11 +275,14 @@ impl Open {
                 self.begin_upload(bucket, Scope::Record, chunks[0]);
                 if self.upload.is_none() {
                     // Only a zombie misses an object, and can know it.
-                    let call = self.writer.successor().expect("no record is in doubt");
-                    assert!(
-                        matches!(bucket.answer(&call), Reply::Bytes(_)),
-                        "it has the volume"
-                    );
+                    let is_there = |twin| {
+                        let call = self.writer.successor(twin).expect("no record is in doubt");
+                        matches!(bucket.answer(&call), Reply::Bytes(_))
+                    };
+                    if !Twin::BOTH.into_iter().any(is_there) {
+                        histories.notice(&"that an object is gone");
+                        return Life::Ended;
+                    }
                     self.writer.succeeded();
                     histories.fenced += 1;
                     return Life::Ended;
@@ -283,7 +302,7 @@ impl Open {
 fn assembled(bucket: &Bucket, writer: &Writer, scope: Scope, chunk: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     for (_, source) in writer.assemble(scope, chunk) {
-        let (key, at, sum) = match source {
+        let (key, at) = match source {
             Source::Zeros => {
                 bytes.extend([0; PAGE_BYTES as usize]);
                 continue;
@@ -292,11 +311,13 @@ fn assembled(bucket: &Bucket, writer: &Writer, scope: Scope, chunk: u64) -> Opti
                 bytes.extend(page);
                 continue;
             }
-            Source::Chunk(object, at) => (object.name.to_string(), at, None),
-            Source::Record { record, at, crc } => (log_key(record), at, Some(crc)),
+            Source::Chunk(object, at) => (object.name.to_string(), at),
+            Source::Record { record, at, crc } => {
+                bytes.extend(page_of_record(bucket, record, at, crc)?);
+                continue;
+            }
         };
         let page = page_in(bucket, &key, at)?;
-        assert!(sum.is_none_or(|crc| crc == crc32c(page)), "{key}");
         bytes.extend(page);
     }
     Some(bytes)

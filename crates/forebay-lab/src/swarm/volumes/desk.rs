@@ -4,7 +4,7 @@ use super::history::{History, State as Stamps};
 use forebay_base::Prng;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_store::{Failure, Io, IoKind};
-use forebay_volume::{ChunkName, Need, PAGE_BYTES, Scope, Source, Uploads, Writer, log_key};
+use forebay_volume::{Call, ChunkName, Need, PAGE_BYTES, Scope, Source, Twin, Uploads, Writer};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -46,7 +46,9 @@ pub(super) type Ended = Vec<(Io, Result<(), Failure>)>;
 /// Where a page comes from, with what is in memory copied.
 pub(super) enum Taken {
     Bytes(Vec<u8>),
-    Of(String, u64, Option<u32>),
+    Of(String, u64),
+    /// Of a copy of record, from a byte on, with a checksum.
+    OfRecord(u64, u64, u32),
 }
 
 impl From<Source<'_>> for Taken {
@@ -54,8 +56,8 @@ impl From<Source<'_>> for Taken {
         match source {
             Source::Zeros => Taken::Bytes(vec![0; PAGE]),
             Source::Memory(bytes) => Taken::Bytes(bytes.to_vec()),
-            Source::Chunk(object, at) => Taken::Of(object.name.to_string(), at, None),
-            Source::Record { record, at, crc } => Taken::Of(log_key(record), at, Some(crc)),
+            Source::Chunk(object, at) => Taken::Of(object.name.to_string(), at),
+            Source::Record { record, at, crc } => Taken::OfRecord(record, at, crc),
         }
     }
 }
@@ -156,7 +158,7 @@ impl Desk {
     }
 
     fn next_of_commit(&mut self, ended: &mut Ended) -> Option<Job> {
-        if self.writer.next().is_some() {
+        if self.writer.is_recording() {
             // One in doubt comes first.
             self.is_recording = true;
             return Some(Job::Record);
@@ -245,6 +247,13 @@ impl Desk {
     /// What a call without an answer leads to now and then.
     pub(super) fn gives_up(&mut self) -> bool {
         self.is_dead || self.chance.chance(1, 8)
+    }
+
+    /// The call for a copy of the record that is being made. They come in any order.
+    pub(super) fn next_of_record(&mut self) -> Option<(Twin, Call)> {
+        let first = Twin::BOTH[self.chance.below(2) as usize];
+        let mut calls = [first, first.other()].into_iter();
+        calls.find_map(|twin| Some((twin, self.writer.next(twin)?)))
     }
 
     pub(super) fn sources(&self, pages: Range<u64>) -> Vec<Taken> {

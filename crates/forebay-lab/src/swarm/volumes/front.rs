@@ -11,7 +11,8 @@ use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
 use forebay_store::{Durability, Failure, Geometry, Io, Store};
 use forebay_volume::{
-    Append, Appended, Call, ChunkName, Opened, PAGE_BYTES, Progress, Reply, Scope, Writer, crc32c,
+    Append, Appended, Call, ChunkName, Opened, PAGE_BYTES, Progress, Reply, Scope, Twin, Writer,
+    crc32c,
 };
 use std::collections::BTreeMap;
 
@@ -158,22 +159,39 @@ impl Front {
         let mut objects: BTreeMap<String, Vec<u8>> = BTreeMap::new();
         let mut pages = Vec::new();
         for source in sources {
-            let (key, at, crc) = match source {
-                Taken::Bytes(bytes) => {
-                    pages.push(bytes);
-                    continue;
+            let page = match source {
+                Taken::Bytes(bytes) => bytes,
+                Taken::Of(key, at) => self.page_of(&mut objects, key, at, None).await?,
+                Taken::OfRecord(record, at, crc) => {
+                    let [first, second] = Twin::BOTH.map(|twin| twin.key(record));
+                    match self.page_of(&mut objects, first, at, Some(crc)).await {
+                        Err(Trouble::Missing) => {
+                            self.page_of(&mut objects, second, at, Some(crc)).await?
+                        }
+                        page => page?,
+                    }
                 }
-                Taken::Of(key, at, crc) => (key, at as usize, crc),
             };
-            if !objects.contains_key(&key) {
-                objects.insert(key.clone(), self.get(key.clone()).await?);
-            }
-            // Where a record was removed, a slow opening may have put its own, which is shorter.
-            let page = objects[&key].get(at..at + PAGE);
-            let page = page.filter(|page| crc.is_none_or(|crc| crc == crc32c(page)));
-            pages.push(page.ok_or(Trouble::Missing)?.to_vec());
+            pages.push(page);
         }
         Ok(pages)
+    }
+
+    /// The page at byte `at` of the object `key`, with the checksum `crc` if there is one.
+    async fn page_of(
+        &self,
+        objects: &mut BTreeMap<String, Vec<u8>>,
+        key: String,
+        at: u64,
+        crc: Option<u32>,
+    ) -> Result<Vec<u8>, Trouble> {
+        if !objects.contains_key(&key) {
+            objects.insert(key.clone(), self.get(key.clone()).await?);
+        }
+        // Where a record was removed, a slow opening may have put its own, which is shorter.
+        let page = objects[&key].get(at as usize..at as usize + PAGE);
+        let page = page.filter(|page| crc.is_none_or(|crc| crc == crc32c(page)));
+        Ok(page.ok_or(Trouble::Missing)?.to_vec())
     }
 
     async fn read(&self, io: &mut Io) -> Result<(), Trouble> {
@@ -225,14 +243,13 @@ impl Front {
 
     async fn record(&self) {
         let result = loop {
-            let call = lock(&self.desk).writer.next();
-            let Some(call) = call else {
+            let Some((twin, call)) = lock(&self.desk).next_of_record() else {
                 break Ok(());
             };
             let reply = self.far.ask(call).await;
             let mut state = lock(&self.desk);
             let is_unknown = reply == Reply::Unknown;
-            match state.writer.answer(reply) {
+            match state.writer.answer(twin, reply) {
                 Err(_) => break Err(Failure::Fenced),
                 Ok(Progress::Done(())) => {
                     lock(&state.history).records();
@@ -266,36 +283,37 @@ impl Front {
 
     /// The failure for an object that is missing: another writer may have the volume.
     async fn missing(&self) -> Failure {
-        let (successor, is_dead) = {
-            let state = lock(&self.desk);
-            (state.writer.successor(), state.is_dead)
-        };
-        if is_dead {
-            return Failure::Gone;
-        }
-        let Some(call) = successor else {
-            // A record is in doubt, and will tell.
-            return Failure::NoAnswer;
-        };
-        match self.ask(&call).await {
-            Ok(Reply::Bytes(_)) => {
-                let ended = {
-                    let mut state = lock(&self.desk);
-                    state.writer.succeeded();
-                    state.end_all(Failure::Fenced)
-                };
-                finish(ended);
-                Failure::Fenced
+        for twin in Twin::BOTH {
+            let (successor, is_dead) = {
+                let state = lock(&self.desk);
+                (state.writer.successor(twin), state.is_dead)
+            };
+            if is_dead {
+                return Failure::Gone;
             }
-            Ok(_) => {
-                let mut state = lock(&self.desk);
-                if state.writer.successor() == Some(call) {
-                    state.broken = Some("an object is gone that the volume needs".to_owned());
+            let Some(call) = successor else {
+                // A record is in doubt, and will tell.
+                return Failure::NoAnswer;
+            };
+            match self.ask(&call).await {
+                Ok(Reply::Bytes(_)) => {
+                    let ended = {
+                        let mut state = lock(&self.desk);
+                        state.writer.succeeded();
+                        state.end_all(Failure::Fenced)
+                    };
+                    finish(ended);
+                    return Failure::Fenced;
                 }
-                Failure::NoAnswer
+                Ok(_) => {}
+                Err(_) => return Failure::NoAnswer,
             }
-            Err(_) => Failure::NoAnswer,
+            let mut state = lock(&self.desk);
+            if twin == Twin::Second && state.writer.successor(twin) == Some(call) {
+                state.broken = Some("an object is gone that the volume needs".to_owned());
+            }
         }
+        Failure::NoAnswer
     }
 }
 

@@ -1,0 +1,214 @@
+//! Reads everything that a volume consists of.
+
+use crate::abreast::abreast;
+use crate::asker::Asker;
+use crate::store::BucketError;
+use forebay_volume::{
+    Call, ChunkObject, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, Manifest, Map, Opened, Record,
+    TWIN_PREFIX, Twin, VolumeFault, map_key, number_of,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Objects with chunks that were read and are whole, and pages in records.
+    pub chunks: u64,
+    /// Pages in records that were read and are whole.
+    pub pages: u64,
+    /// Each object that is missing or damaged, with what is wrong.
+    pub faults: Vec<String>,
+    /// What is missing and may never have been there.
+    pub notes: Vec<String>,
+}
+
+/// What is read.
+pub(crate) enum Item {
+    /// An object with a chunk, and its length.
+    Chunk(ChunkObject, u64),
+    /// Both copies of a record, and how many pages of it are needed.
+    Record(u64, u64),
+    Map(u64),
+    /// The object [`MAPPED_KEY`].
+    Mapped,
+}
+
+impl Asker {
+    /// Reads all that `opened` consists of.
+    pub(crate) fn check(self: &Arc<Asker>, opened: &Opened) -> Result<Checked, BucketError> {
+        let items = self.items(opened)?;
+        let (asker, manifest, last) = (self.clone(), opened.manifest, opened.map.number());
+        let checked = abreast(items, move |item| asker.check_item(&manifest, item, last))?;
+        let mut all = Checked::default();
+        for one in checked {
+            let mut one = one?;
+            all.chunks += one.chunks;
+            all.pages += one.pages;
+            all.faults.append(&mut one.faults);
+            all.notes.append(&mut one.notes);
+        }
+        all.faults.sort();
+        Ok(all)
+    }
+
+    /// All that `opened` consists of, but for the manifest.
+    pub(crate) fn items(&self, opened: &Opened) -> Result<Vec<Item>, BucketError> {
+        let map = &opened.map;
+        let Manifest {
+            length_bytes,
+            chunk_bytes,
+            ..
+        } = opened.manifest;
+        let chunk_bytes = u64::from(chunk_bytes);
+        let chunks = map.chunks().map(|(chunk, object)| {
+            Item::Chunk(object, chunk_bytes.min(length_bytes - chunk * chunk_bytes))
+        });
+        let mut items: Vec<Item> = chunks.collect();
+        // Two maps stay, and all records after the older one, which the record of the newer names.
+        let older = opened.older.max(self.mapped_of(opened.base)?);
+        let listed = numbers(self.list(MAP_PREFIX)?, MAP_PREFIX);
+        let named = [older, opened.base, opened.mapped].into_iter();
+        let maps: BTreeSet<u64> = listed.into_iter().chain(named).collect();
+        items.extend(maps.range(older.max(1)..).map(|&number| Item::Map(number)));
+        let records = (older + 1..=map.number()).chain(map.openings().iter().copied());
+        let mut pages_of: BTreeMap<u64, u64> = records.map(|number| (number, 0)).collect();
+        for (_, page) in map.pages() {
+            *pages_of.entry(page.record).or_default() += 1;
+        }
+        items.extend(
+            pages_of
+                .iter()
+                .map(|(&number, &pages)| Item::Record(number, pages)),
+        );
+        let mut there = numbers(self.list(LOG_PREFIX)?, LOG_PREFIX);
+        there.extend(numbers(self.list(TWIN_PREFIX)?, TWIN_PREFIX));
+        if !(1..=older).all(|number| there.contains(&number)) {
+            items.push(Item::Mapped);
+        }
+        Ok(items)
+    }
+
+    /// The map that record `number` names; 0 if nothing says it.
+    fn mapped_of(&self, number: u64) -> Result<u64, BucketError> {
+        for twin in Twin::BOTH {
+            if let Ok(copy) = self.copy(twin, number)? {
+                return Ok(copy.mapped);
+            }
+        }
+        Ok(0)
+    }
+
+    /// A copy of record `number`, or what is wrong with it.
+    fn copy(
+        &self,
+        twin: Twin,
+        number: u64,
+    ) -> Result<Result<RecordCopy, VolumeFault>, BucketError> {
+        let key = twin.key(number);
+        let Some(bytes) = self.object(&key)? else {
+            return Ok(Err(VolumeFault::Missing { key }));
+        };
+        Ok(match Record::decode(number, &bytes) {
+            Ok((record, _)) => Ok(RecordCopy {
+                mapped: record.mapped,
+                has_twin: Record::has_twin(&bytes),
+            }),
+            Err(VolumeFault::Damaged { what, .. }) => Err(VolumeFault::Damaged { key, what }),
+            Err(fault) => Err(fault),
+        })
+    }
+
+    /// A whole object, if it is there.
+    pub(crate) fn object(&self, key: &str) -> Result<Option<Vec<u8>>, BucketError> {
+        let call = Call::Get {
+            key: key.to_owned(),
+            range: None,
+        };
+        Ok(self.get(&call)?)
+    }
+
+    fn check_item(
+        &self,
+        manifest: &Manifest,
+        item: Item,
+        last: u64,
+    ) -> Result<Checked, BucketError> {
+        let mut checked = Checked::default();
+        match item {
+            Item::Chunk(object, length_bytes) => {
+                let key = object.name.to_string();
+                match self.object(&key)?.map(|it| object.check(&it, length_bytes)) {
+                    None => checked.faults.push(missing(&key)),
+                    Some(Ok(())) => checked.chunks = 1,
+                    Some(Err(fault)) => checked.faults.push(fault.to_string()),
+                }
+            }
+            Item::Record(number, pages) => {
+                self.check_record(number, pages, number == last, &mut checked)?
+            }
+            Item::Map(number) => {
+                let key = map_key(number);
+                let decode = |bytes: Vec<u8>| Map::decode(manifest, number, &bytes).map(drop);
+                match self.object(&key)?.map(decode) {
+                    None => checked.faults.push(missing(&key)),
+                    Some(Ok(())) => {}
+                    Some(Err(fault)) => checked.faults.push(fault.to_string()),
+                }
+            }
+            Item::Mapped if self.object(MAPPED_KEY)?.is_none() => {
+                checked.faults.push(missing(MAPPED_KEY));
+            }
+            Item::Mapped => {}
+        }
+        Ok(checked)
+    }
+
+    fn check_record(
+        &self,
+        number: u64,
+        pages: u64,
+        is_last: bool,
+        checked: &mut Checked,
+    ) -> Result<(), BucketError> {
+        let mut faults = Vec::new();
+        let mut has_twin = true;
+        for twin in Twin::BOTH {
+            match self.copy(twin, number)? {
+                Ok(copy) => {
+                    checked.pages = pages;
+                    has_twin = copy.has_twin;
+                }
+                // A program that knew no second copies made it.
+                Err(VolumeFault::Missing { .. }) if twin == Twin::Second && !has_twin => {}
+                Err(fault) => faults.push(fault),
+            }
+        }
+        match &faults[..] {
+            [VolumeFault::Missing { key }] if is_last => checked.notes.push(format!(
+                "{key} is missing, one of two copies of the last record: its writer was stopped in \
+                 the middle of a commit, or it was lost; the next writer makes it again"
+            )),
+            _ => checked
+                .faults
+                .extend(faults.iter().map(VolumeFault::to_string)),
+        }
+        Ok(())
+    }
+}
+
+/// What a copy of a record says.
+struct RecordCopy {
+    mapped: u64,
+    has_twin: bool,
+}
+
+fn missing(key: &str) -> String {
+    let key = key.to_owned();
+    VolumeFault::Missing { key }.to_string()
+}
+
+fn numbers(keys: Vec<(String, u64)>, prefix: &str) -> BTreeSet<u64> {
+    let numbers = keys.iter().filter_map(|(key, _)| number_of(key, prefix));
+    numbers.collect()
+}

@@ -1,0 +1,242 @@
+//! Copies of volumes, beside their writers and collectors, and removals.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../forebay-store/tests/support/mod.rs"]
+mod support;
+mod volumes;
+
+use forebay_base::{PAGE_BYTES, Prng, Span};
+use forebay_bucket::{
+    Bucket, BucketError, BucketSettings, BucketStore, FolderBucket, Progress, Trouble, check,
+    collect, copy, info, remove,
+};
+use forebay_store::{Failure, IoKind};
+use forebay_volume::{Call, DATA_PREFIX, Reply, VolumeFault};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use support::Driver;
+use volumes::{CHUNK, MIB, pattern, writing};
+
+const SETTINGS: BucketSettings = BucketSettings {
+    memory_bytes: 8 << 20,
+    answer_timeout: Span::from_secs(1),
+    ..BucketSettings::USUAL
+};
+
+/// A bucket that does something before some calls.
+struct Watched {
+    inner: Arc<dyn Bucket>,
+    before: Box<dyn Fn(&Call) -> Result<(), Trouble> + Send + Sync>,
+}
+
+impl Bucket for Watched {
+    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+        (self.before)(call)?;
+        self.inner.ask(call)
+    }
+}
+
+/// A volume with its writer, and what is in it.
+struct Written {
+    driver: Driver,
+    bytes: Vec<u8>,
+    prng: Prng,
+}
+
+impl Written {
+    fn new(bucket: Arc<dyn Bucket>) -> Written {
+        let store = BucketStore::open(bucket, "v", writing(false), SETTINGS).unwrap();
+        let mut written = Written {
+            driver: Driver::new(store, 4_096),
+            bytes: vec![0; 8 << 20],
+            prng: Prng::from_seed(1),
+        };
+        for round in 0..40 {
+            written.write_and_commit(round);
+        }
+        written
+    }
+
+    /// A few pages somewhere, and a whole chunk now and then.
+    fn write_and_commit(&mut self, round: u64) {
+        let pages = if round % 4 == 0 { 16 } else { 3 };
+        let last_page = 8 * MIB / PAGE_BYTES as u64 - pages;
+        let at = self.prng.below(last_page) * PAGE_BYTES as u64;
+        let bytes = pattern(round, pages as usize * PAGE_BYTES);
+        self.bytes[at as usize..][..bytes.len()].copy_from_slice(&bytes);
+        self.driver.write(BucketStore::OBJECT, at, &bytes).unwrap();
+        let committed = self.driver.order(IoKind::Commit, BucketStore::OBJECT, 0, 0);
+        assert_eq!(committed, Ok::<(), Failure>(()));
+    }
+}
+
+fn bucket(folder: &tempfile::TempDir, name: &str) -> Arc<dyn Bucket> {
+    Arc::new(FolderBucket::open(&folder.path().join(name), true).unwrap())
+}
+
+fn silent() -> Arc<Progress> {
+    Arc::new(|_, _| {})
+}
+
+/// Asserts that the volume is whole, belongs to nobody, and has these bytes.
+fn assert_is(bucket: &Arc<dyn Bucket>, expected: &[u8]) {
+    let checked = check(bucket.clone()).unwrap();
+    assert_eq!(
+        (&checked.faults[..], &checked.notes[..]),
+        (&[][..], &[][..])
+    );
+    let store = BucketStore::open(bucket.clone(), "copy", writing(false), SETTINGS);
+    let driver = Driver::new(store.expect("nobody has it"), 4_096);
+    for at in (0..expected.len()).step_by(CHUNK as usize) {
+        let found = driver.read(BucketStore::OBJECT, at as u64, CHUNK);
+        assert!(found == expected[at..][..CHUNK as usize], "byte {at}");
+    }
+}
+
+#[test]
+fn a_copy_is_the_volume_as_of_its_last_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (bucket(&folder, "from"), bucket(&folder, "to"));
+    let mut written = Written::new(from.clone());
+    for is_collected in [false, true] {
+        let to = if is_collected {
+            bucket(&folder, "second")
+        } else {
+            to.clone()
+        };
+        if is_collected {
+            // What the map before the newest one needs stays.
+            for round in 100..103 {
+                collect(from.clone()).unwrap();
+                written.write_and_commit(round);
+            }
+            assert!(collect(from.clone()).unwrap().objects > 0);
+        }
+        let (done, all) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (counted, known) = (done.clone(), all.clone());
+        let progress = move |_, all| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            known.store(all, Ordering::Relaxed);
+        };
+        let copied = copy(from.clone(), to.clone(), Arc::new(progress)).unwrap();
+        assert_eq!(done.load(Ordering::Relaxed), all.load(Ordering::Relaxed));
+        let expected = written.bytes.clone();
+        written.write_and_commit(200);
+        assert_is(&to, &expected);
+        assert!(copied.bytes > 0 && copied.objects > 0);
+    }
+}
+
+#[test]
+fn what_a_collector_removes_meanwhile_is_copied_as_it_is_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (bucket(&folder, "from"), bucket(&folder, "to"));
+    let written = Arc::new(forebay_base::sync::Mutex::new(Written::new(from.clone())));
+    let (writer, inner, data_reads) = (written.clone(), from.clone(), AtomicU64::new(0));
+    let watched = Watched {
+        inner: from.clone(),
+        before: Box::new(move |call| {
+            let is_data = matches!(call, Call::Get { key, .. } if key.starts_with(DATA_PREFIX));
+            if is_data && data_reads.fetch_add(1, Ordering::Relaxed) == 3 {
+                let mut written = forebay_base::sync::lock(&writer);
+                for round in 300..340 {
+                    written.write_and_commit(round);
+                }
+                collect(inner.clone()).unwrap();
+            }
+            Ok(())
+        }),
+    };
+    copy(Arc::new(watched), to.clone(), silent()).unwrap();
+    let expected = forebay_base::sync::lock(&written).bytes.clone();
+    assert_is(&to, &expected);
+}
+
+#[test]
+fn a_copy_that_was_interrupted_is_no_volume_and_can_be_finished() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (bucket(&folder, "from"), bucket(&folder, "to"));
+    let written = Written::new(from.clone());
+    for most in [0, 1, 5, 20] {
+        let makes = AtomicU64::new(0);
+        let full = Watched {
+            inner: to.clone(),
+            before: Box::new(move |call| {
+                let is_make = matches!(call, Call::Make { .. });
+                if is_make && makes.fetch_add(1, Ordering::Relaxed) >= most {
+                    return Err(Trouble::lasting("full", Failure::NoSpace));
+                }
+                Ok(())
+            }),
+        };
+        let failed = copy(from.clone(), Arc::new(full), silent()).unwrap_err();
+        assert!(matches!(failed, BucketError::Bucket(_)), "{failed}");
+        let refused = info(to.clone()).map(drop).unwrap_err();
+        let is_none = matches!(
+            refused,
+            BucketError::Volume(VolumeFault::NotThere | VolumeFault::Missing { .. })
+        );
+        assert!(is_none, "{refused}");
+    }
+    copy(from, to.clone(), silent()).unwrap();
+    assert_is(&to, &written.bytes);
+}
+
+#[test]
+fn a_copy_lies_upon_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (bucket(&folder, "from"), bucket(&folder, "to"));
+    let _written = Written::new(from.clone());
+    let other = BucketStore::open(to.clone(), "other", writing(false), SETTINGS).unwrap();
+    assert!(other.close());
+    let refused = copy(from, to.clone(), silent()).unwrap_err();
+    assert!(matches!(refused, BucketError::Occupied), "{refused}");
+    assert_is(&to, &[0; 8 << 20]);
+}
+
+#[test]
+fn a_volume_is_removed_as_a_whole_if_nobody_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let volume = bucket(&folder, "v");
+    let written = Written::new(volume.clone());
+    let refused = remove(volume.clone(), false, &silent()).unwrap_err();
+    let is_in_use = matches!(refused, BucketError::Volume(VolumeFault::InUse { .. }));
+    assert!(is_in_use, "{refused}");
+    drop(written);
+    // It was not closed: only somebody who knows may remove it.
+    assert!(remove(volume.clone(), false, &silent()).is_err());
+    let stubborn = Watched {
+        inner: volume.clone(),
+        before: Box::new(|call| match call {
+            Call::Remove { key } if key.starts_with("log/") => {
+                Err(Trouble::lasting("no right", Failure::Device(13)))
+            }
+            _ => Ok(()),
+        }),
+    };
+    assert!(remove(Arc::new(stubborn), true, &silent()).is_err());
+    assert!(check(volume.clone()).map_or(true, |checked| !checked.faults.is_empty()));
+    let removed = remove(volume.clone(), true, &silent()).unwrap();
+    assert!(removed.objects > 0);
+    let refused = info(volume.clone()).map(drop).unwrap_err();
+    let is_gone = matches!(refused, BucketError::Volume(VolumeFault::NotThere));
+    assert!(is_gone, "{refused}");
+    let left = walk(&folder.path().join("v"));
+    assert_eq!(left, Vec::<std::path::PathBuf>::new());
+}
+
+/// All files below `folder`.
+fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let found = entries.flat_map(|path| {
+        if path.is_dir() {
+            walk(&path)
+        } else {
+            vec![path]
+        }
+    });
+    found.collect()
+}
