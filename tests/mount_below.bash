@@ -111,6 +111,49 @@ check_a_mount_over_btrfs() { check_a_mount_over btrfs; }
 check_a_mount_over_a_mount() { check_a_mount_over mount; }
 
 # The source shows the mount through a bind mount that is shared with it.
+# Backs the folder `seed` in $1 up, and shows what was new.
+back_up() {
+  (cd "$1" && restic -q -r "$scratch/backups" --no-cache backup --json seed) >summary
+  grep '"message_type":"summary"' summary
+}
+
+# A backup of the next mount reads no file again, and has what the plain folder has. A file that was
+# backed up before the source had its bytes is read once more: its time of change is then that of the
+# write-back, which no program can set.
+check_restic_over() (
+  set -e
+  trap undo_below EXIT
+  export RESTIC_PASSWORD=none
+  rm -rf seed backups
+  make_tree seed
+  make_below "$1"
+  restic -q -r backups --no-cache init
+  serve --memory 16M
+  back_up "$mnt"
+  echo more >>"$mnt/seed/many/file-7"
+  back_up "$mnt" | grep '"files_new":0,"files_changed":1,'
+  end
+  serve --memory 16M
+  back_up "$mnt" | grep '"files_new":0,"files_changed":[01],.*"data_blobs":0,'
+  end
+  serve --memory 16M
+  back_up "$mnt" | grep '"files_new":0,"files_changed":0,.*"data_blobs":0,'
+  end
+  back_up "$src"
+  # In the order in which they were made.
+  restic -q -r backups --no-cache snapshots --json | grep -o '"short_id":"[^"]*"' | cut -d '"' -f 4 >made
+  [ "$(wc -l <made)" -eq 5 ]
+  restic -q -r backups --no-cache diff "$(sed -n 4p made)" "$(sed -n 5p made)" >differences
+  lacks '^[-+MTU?] */' differences
+  restic -q -r backups --no-cache restore "$(sed -n 4p made)" --target restored
+  rsync -aHS --checksum --itemize-changes restored/seed/ "$src/seed/" >again
+  lacks . again
+  rm -rf seed backups restored made differences again summary
+)
+
+check_restic_over_an_overlay() { check_restic_over overlay; }
+check_restic_over_ext4() { check_restic_over ext4; }
+
 check_a_mount_that_contains_itself_refuses_to_be_entered() (
   set -e
   other=$scratch/other
@@ -273,6 +316,8 @@ check_below() {
   check_mount a_mount_over_xfs git sqlite3 mkfs.xfs $as_root
   check_mount a_mount_over_btrfs git sqlite3 mkfs.btrfs $as_root
   check_mount a_mount_over_a_mount git sqlite3 $as_root
+  check_mount restic_over_an_overlay restic rsync $as_root
+  check_mount restic_over_ext4 restic rsync mkfs.ext4 $as_root
   check_mount a_mount_that_contains_itself_refuses_to_be_entered $as_root
   check_mount a_lock_of_another_program_is_not_waited_for flock
   check_mount a_start_that_is_given_up_leaves_nothing fsfreeze mkfs.ext4 flock $as_root

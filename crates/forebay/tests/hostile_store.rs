@@ -422,7 +422,9 @@ fn the_late_copy_of_a_mirrored_write_reads_its_own_pages_alone() {
     let late = std::mem::take(&mut *lock(&bench.store.kept));
     assert_eq!(late.iter().map(pages_of).sum::<u64>(), 8);
     bench.conduct(IoKind::Write, Conduct::Good);
-    late.into_iter().for_each(|copy| replica.submit(copy));
+    for copy in late {
+        replica.submit(copy);
+    }
     let copied = replica.snapshot(BAD);
     let is_own = |byte: &u8| [0x22, 0x33].contains(byte);
     assert!(copied.iter().all(is_own), "bytes of another file");

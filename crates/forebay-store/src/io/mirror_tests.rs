@@ -92,9 +92,5 @@ fn a_read_is_not_mirrored() {
         offset_bytes: 0,
         length_bytes: 4_096,
     };
-    struct Unheard;
-    impl Finish for Unheard {
-        fn finished(&self, _io: FinishedIo) {}
-    }
-    drop(Io::phantom(request, Arc::new(Unheard), 0).mirror());
+    drop(Io::phantom(request, Arc::new(Heard::default()), 9).mirror());
 }
