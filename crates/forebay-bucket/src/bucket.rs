@@ -21,7 +21,8 @@ pub trait Bucket: Send + Sync + 'static {
     /// [`Trouble`], if there is no answer or the place refuses.
     fn ask(&self, call: &Call) -> Result<Reply, Trouble>;
 
-    /// Removes objects, as [`Call::Remove`] does for each. Some may be gone if it ends with trouble.
+    /// Removes objects, as [`Call::Remove`] does for each. Some may be gone if it ends with
+    /// trouble.
     ///
     /// # Errors
     /// As [`Bucket::ask`].
