@@ -27,7 +27,8 @@ pub trait Bucket: Send + Sync + 'static {
         usize::MAX
     }
 
-    /// Removes objects, as [`Call::Remove`] does for each. Some may be gone if it ends with trouble.
+    /// Removes objects, as [`Call::Remove`] does for each. Some may be gone if it ends with
+    /// trouble.
     ///
     /// # Errors
     /// As [`Bucket::ask`].

@@ -1,10 +1,10 @@
 //! Reads everything that a volume consists of.
 
 use crate::abreast::abreast;
-use crate::asker::Asker;
+use crate::asker::{Asker, Tries};
 use crate::store::BucketError;
 use forebay_volume::{
-    Call, ChunkObject, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, Manifest, Map, Opened, Record,
+    Call, ChunkObject, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, Manifest, Map, Opened, Record, Reply,
     TWIN_PREFIX, Twin, VolumeFault, map_key, number_of,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +50,15 @@ impl Asker {
         }
         all.faults.sort();
         Ok(all)
+    }
+
+    pub(crate) fn list(&self, prefix: &'static str) -> Result<Vec<(String, u64)>, BucketError> {
+        let mut tries = Tries::begin();
+        loop {
+            if let Reply::Keys(keys) = self.ask(&Call::List { prefix }, &mut tries)? {
+                return Ok(keys);
+            }
+        }
     }
 
     /// All that `opened` consists of, but for the manifest.

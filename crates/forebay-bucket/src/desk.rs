@@ -116,8 +116,8 @@ pub(crate) struct Desk {
     committing: Vec<Io>,
     commits: Vec<Io>,
     recording: Recording,
-    /// The copies of that record that no thread has begun yet, how many are under way, and how those
-    /// ended that are not.
+    /// The copies of that record that no thread has begun yet, how many are under way, and how
+    /// those ended that are not.
     unbegun: Vec<Twin>,
     copies: usize,
     recorded: Result<(), Failure>,
@@ -187,8 +187,8 @@ impl Desk {
         self.writer.map().number()
     }
 
-    /// What to ask when an object is missing, for one copy of a record; none if this is no writer, or
-    /// knows it already.
+    /// What to ask when an object is missing, for one copy of a record; none if this is no writer,
+    /// or knows it already.
     pub(crate) fn successor(&self, twin: Twin) -> Option<Call> {
         if self.standing == Standing::ReadOnly || self.is_fenced() {
             return None;
@@ -604,7 +604,8 @@ impl Desk {
         }
     }
 
-    /// Pages of records of which little is needed are moved to the next record of somebody's commit.
+    /// Pages of records of which little is needed are moved to the next record of somebody's
+    /// commit.
     fn next_move(&mut self) -> Option<Job> {
         if self.moving == Moving::Rests || self.standing != Standing::Writer {
             return None;
@@ -673,8 +674,8 @@ impl Desk {
         Some(most.max(least))
     }
 
-    /// Whether useless objects become more than may stay, by a quarter, while some are being removed,
-    /// or the map is made that lets them be removed: the next record waits for that.
+    /// Whether useless objects become more than may stay, by a quarter, while some are being
+    /// removed, or the map is made that lets them be removed: the next record waits for that.
     fn is_behind(&self) -> bool {
         let is_at_it = self.removing == Removing::Some || self.is_mapping;
         let most_bytes = self.most_dead_bytes().unwrap_or(u64::MAX);

@@ -135,7 +135,8 @@ impl Asker {
 
     /// An answer that cannot be right, or that says that an object of the volume is not there, may
     /// be one of a server or a line in trouble: it is asked for again for as long as any other
-    /// answer is waited for, and once more if the object was bad before. `calls` ask for its copies.
+    /// answer is waited for, and once more if the object was bad before. `calls` ask for its
+    /// copies.
     fn get_right(
         &self,
         key: &str,
@@ -173,8 +174,8 @@ impl Asker {
         }
     }
 
-    /// Makes the object of a chunk. Returns its checksum, or none if it would be zeros: no object is
-    /// made then. What it takes over `must_be` there, or is asked for once.
+    /// Makes the object of a chunk. Returns its checksum, or none if it would be zeros: no object
+    /// is made then. What it takes over `must_be` there, or is asked for once.
     ///
     /// # Errors
     /// [`Unmade`].

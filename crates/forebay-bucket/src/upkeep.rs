@@ -7,8 +7,8 @@ use crate::check::Checked;
 use crate::store::BucketError;
 use forebay_base::Span;
 use forebay_volume::{
-    Access, Call, Collected, Collecting, DATA_PREFIX, LOG_PREFIX, MAP_PREFIX, Manifest, Map,
-    Progress, Reply, TWIN_PREFIX, unneeded,
+    Access, Collected, Collecting, DATA_PREFIX, LOG_PREFIX, MAP_PREFIX, Manifest, Map, Progress,
+    Reply, TWIN_PREFIX, unneeded,
 };
 use std::sync::Arc;
 
@@ -140,14 +140,5 @@ impl Asker {
         let mut tries = Tries::begin();
         while self.remove_all(keys, &mut tries)? == Reply::Unknown {}
         Ok(())
-    }
-
-    pub(crate) fn list(&self, prefix: &'static str) -> Result<Vec<(String, u64)>, BucketError> {
-        let mut tries = Tries::begin();
-        loop {
-            if let Reply::Keys(keys) = self.ask(&Call::List { prefix }, &mut tries)? {
-                return Ok(keys);
-            }
-        }
     }
 }

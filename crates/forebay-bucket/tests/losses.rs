@@ -1,5 +1,6 @@
-//! Each object of a small volume is lost, left out of listings, or there again after it was removed:
-//! what is read is what was flushed, or an error, and `gc` takes nothing that the volume needs.
+//! Each object of a small volume is lost, left out of listings, or there again after it was
+//! removed: what is read is what was flushed, or an error, and `gc` takes nothing that the volume
+//! needs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -119,8 +120,8 @@ fn expected(chunk: u64) -> Vec<u8> {
     bytes
 }
 
-/// A volume of three writers, with chunks, pages in records, two maps, and records that are removed.
-/// Returns also every object that was ever there.
+/// A volume of three writers, with chunks, pages in records, two maps, and records that are
+/// removed. Returns also every object that was ever there.
 fn volume(bucket: &Arc<dyn Bucket>) -> Objects {
     let mut ever = Objects::new();
     for chunk in 0..CHUNKS {

@@ -204,7 +204,8 @@ fn what_is_wrong_with_a_bucket_is_said_by_name() {
 #[test]
 fn objects_are_made_once_whoever_asks_first() {
     for far in Far::all() {
-        // It answers two of many makers that they were first, now and then: it looks before it makes.
+        // It answers two of many makers that they were first, now and then: it looks before it
+        // makes.
         if far.name == "moto_server" {
             continue;
         }

@@ -2,11 +2,11 @@
 //!
 //! - invariant VB8: nothing is removed that this state or a later one names. Later records name no
 //!   further objects of older epochs, and of the last epoch only those from [`Map::settled`] on.
-//! - invariant VB19: no map is made as of an opening record, but only as of a commit after it: until
-//!   then it is not settled that the opening counts.
-//! - invariant VB9: records go only if two maps that cover them are there, and after the maps before
-//!   those; openings stay. So whichever map is lost, the other one and the records after it are
-//!   there.
+//! - invariant VB19: no map is made as of an opening record, but only as of a commit after it:
+//!   until then it is not settled that the opening counts.
+//! - invariant VB9: records go only if two maps that cover them are there, and after the maps
+//!   before those; openings stay. So whichever map is lost, the other one and the records after it
+//!   are there.
 
 use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};
@@ -93,9 +93,9 @@ impl Collecting {
         }
     }
 
-    /// What is to be removed, with its bytes, once that is known: in this order, as many as one likes
-    /// at a time of those whose keys begin alike up to the first slash. It ends with that, and nothing
-    /// is asked any more.
+    /// What is to be removed, with its bytes, once that is known: in this order, as many as one
+    /// likes at a time of those whose keys begin alike up to the first slash. It ends with that,
+    /// and nothing is asked any more.
     pub fn doomed(&mut self) -> Option<Vec<(String, u64)>> {
         if !matches!(self.step, Step::Remove) {
             return None;

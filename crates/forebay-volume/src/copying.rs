@@ -42,8 +42,8 @@ impl Copying {
         }
     }
 
-    /// Whether it is known which record counts. An opening may meet a commit of the writer before at
-    /// its place, and the next record says which of them counts.
+    /// Whether it is known which record counts. An opening may meet a commit of the writer before
+    /// at its place, and the next record says which of them counts.
     pub(crate) fn is_settled(&self) -> bool {
         !self.is_opening
     }

@@ -41,8 +41,8 @@ pub enum VolumeFault {
     NoPutIfAbsent,
     /// A listing does not show what is there.
     #[error(
-        "the bucket does not list an object that it has just made: a volume needs listings that show \
-         everything at once; use a bucket that has them"
+        "the bucket does not list an object that it has just made: a volume needs listings that \
+         show everything at once; use a bucket that has them"
     )]
     LateListing,
     /// A writer has it, or ended without closing it.

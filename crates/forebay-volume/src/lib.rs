@@ -20,7 +20,8 @@
 //!
 //! ```
 //! use forebay_volume::{
-//!     Access, Call, Collecting, Manifest, Need, Opening, Progress, Reply, Source, Twin, Writer, Writing,
+//!     Access, Call, Collecting, Manifest, Need, Opening, Progress, Reply, Source, Twin, Writer,
+//!     Writing,
 //! };
 //! use std::collections::BTreeMap;
 //!

@@ -310,8 +310,8 @@ impl Map {
         512 + openings + OBJECT_ENTRY_BYTES * entries as u64
     }
 
-    /// The bytes of memory that the map of a volume takes at most: each chunk and each page that lies
-    /// in a record has its entry, and the map is an object now and then.
+    /// The bytes of memory that the map of a volume takes at most: each chunk and each page that
+    /// lies in a record has its entry, and the map is an object now and then.
     pub fn memory_bytes(manifest: &Manifest) -> u64 {
         let inline_pages = manifest.pages().min(INLINE_TOTAL as u64);
         manifest.chunks() * (ENTRY_BYTES + OBJECT_ENTRY_BYTES) + inline_pages * INLINE_ENTRY_BYTES
@@ -436,8 +436,8 @@ impl Map {
     }
 }
 
-/// Three numbers of an entry, as steps from those of the entry before: most are small, and a step in
-/// seven bits of each byte takes one.
+/// Three numbers of an entry, as steps from those of the entry before: most are small, and a step
+/// in seven bits of each byte takes one.
 fn steps(bytes: &mut Vec<u8>, before: &mut [u64; 3], numbers: [u64; 3]) {
     for (before, number) in before.iter_mut().zip(numbers) {
         let step = number.wrapping_sub(*before) as i64;

@@ -2,9 +2,9 @@
 //!
 //! - invariant VB4: a writer has the volume only if both copies of its opening record are there,
 //!   the first one made by put-if-absent before the second. `gc` never removes opening records, so
-//!   the writer before finds a copy at the place of its own next record, and cannot commit any more,
-//!   even if the other copy is lost. A place that `gc` has emptied does not count: a writer that
-//!   makes a record there sees a map that covers it.
+//!   the writer before finds a copy at the place of its own next record, and cannot commit any
+//!   more, even if the other copy is lost. A place that `gc` has emptied does not count: a writer
+//!   that makes a record there sees a map that covers it.
 //! - invariant VB11: the last answer of an opening for writing is a list without a map newer than
 //!   its state. Objects of a state go only behind such a map (VB8, VB9, VB10), so all of them were
 //!   there then. A list before it is not enough: while the map that it showed was read, another

@@ -1,5 +1,5 @@
-//! Does a bucket have put-if-absent, and do its listings show what was just made? It is asked to make
-//! one object twice, and to list it.
+//! Does a bucket have put-if-absent, and do its listings show what was just made? It is asked to
+//! make one object twice, and to list it.
 
 use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};

@@ -1,8 +1,8 @@
 //! A record that is being made: it has two copies, so that the loss of one object loses nothing and
 //! is told from the end of the log.
 //!
-//! - invariant VB15: a record is durable once both of its copies have its bytes. A writer that finds
-//!   other bytes in one of them has the volume no more.
+//! - invariant VB15: a record is durable once both of its copies have its bytes. A writer that
+//!   finds other bytes in one of them has the volume no more.
 
 use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};

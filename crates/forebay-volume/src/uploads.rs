@@ -22,7 +22,9 @@ use std::ops::RangeInclusive;
 /// #         Reply::Done
 /// #     }
 /// #     Call::Get { key, .. } => objects.get(&key).cloned().map_or(Reply::Missing, Reply::Bytes),
-/// #     Call::List { .. } => Reply::Keys(objects.keys().map(|key: &String| (key.clone(), 1)).collect()),
+/// #     Call::List { .. } => {
+/// #         Reply::Keys(objects.keys().map(|key: &String| (key.clone(), 1)).collect())
+/// #     }
 /// #     Call::Remove { key } => objects.remove(&key).map_or(Reply::Missing, |_| Reply::Done),
 /// # };
 /// # let mut opening = Opening::new(Access::Write(Writing {

@@ -368,9 +368,9 @@ impl Writer {
         needed.map(|(.., chunk)| chunk).collect()
     }
 
-    /// Pages to be moved with [`Writer::moved`], because the record in which they lie has few that are
-    /// needed: it could go without them. None while records have at most `spare_pages` more than are
-    /// needed.
+    /// Pages to be moved with [`Writer::moved`], because the record in which they lie has few that
+    /// are needed: it could go without them. None while records have at most `spare_pages` more
+    /// than are needed.
     pub fn sparse_pages(&self, spare_pages: u64) -> Vec<(u64, InlinePage)> {
         let records = self.map.records();
         let live = self.map.inline_pages() as u64;
@@ -390,7 +390,8 @@ impl Writer {
         lie_there.take(MOVED_PAGES).collect()
     }
 
-    /// Takes the bytes of a page that [`Writer::sparse_pages`] named, for the next record of changes.
+    /// Takes the bytes of a page that [`Writer::sparse_pages`] named, for the next record of
+    /// changes.
     pub fn moved(&mut self, page: u64, from: InlinePage, bytes: Vec<u8>) {
         if self.moved.len() < MOVED_PAGES {
             self.moved.push((page, from, bytes));
@@ -571,7 +572,8 @@ impl Writer {
 
     /// The question for a copy of the record that only another writer can have made. Ask for both
     /// when an object is missing: others remove what their states do not need, and whoever needs it
-    /// may not get as far as a record of its own. None while a record is in doubt: that one says it.
+    /// may not get as far as a record of its own. None while a record is in doubt: that one says
+    /// it.
     pub fn successor(&self, twin: Twin) -> Option<Call> {
         if self.sealed.is_some() {
             return None;

@@ -35,7 +35,7 @@ fn record(number: u64, settled: u64, prior: u32, body: Body) -> Record {
         writer: 0xfeed,
         settled,
         prior,
-        mapped: if number > 2 { 1 } else { 0 },
+        mapped: u64::from(number > 2),
         body,
     }
 }

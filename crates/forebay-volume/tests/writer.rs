@@ -92,7 +92,8 @@ fn maps_come_now_and_then() {
     assert_eq!(maps, 4_097 / RECORDS_BETWEEN_MAPS);
 }
 
-/// As many pages lie in records as may, each in a chunk of its own: a commit makes room for its own.
+/// As many pages lie in records as may, each in a chunk of its own: a commit makes room for its
+/// own.
 #[test]
 fn pages_in_records_have_a_bound() {
     let mut bucket = Bucket::default();
@@ -405,8 +406,8 @@ fn records_are_removed_once_a_map_covers_them_and_nothing_lies_in_them() {
     assert_eq!(removals(&mut writer), [map_key(4), first, second]);
 }
 
-/// The second writer makes its opening record, and a third one takes the volume over and removes what
-/// it replaced, before the second has looked for newer maps. Invariant VB11.
+/// The second writer makes its opening record, and a third one takes the volume over and removes
+/// what it replaced, before the second has looked for newer maps. Invariant VB11.
 #[test]
 fn a_writer_that_is_overtaken_while_it_opens_begins_with_what_is_there() {
     let mut bucket = Bucket::default();

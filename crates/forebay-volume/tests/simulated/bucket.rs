@@ -1,5 +1,7 @@
 //! A bucket in memory that does what buckets do to their users.
 
+#![allow(dead_code, reason = "each test file uses a part")]
+
 use forebay_base::Prng;
 use forebay_volume::{Call, Reply};
 use std::collections::BTreeMap;
@@ -120,14 +122,18 @@ impl Bucket {
     }
 
     /// An object is there again; false if another one has its key.
-    pub(crate) fn put_back(&mut self, key: &str, bytes: Vec<u8>) -> bool {
-        *self.objects.entry(key.to_owned()).or_insert(bytes.clone()) == bytes
+    pub(crate) fn put_back(&mut self, key: &str, bytes: &[u8]) -> bool {
+        *self
+            .objects
+            .entry(key.to_owned())
+            .or_insert_with(|| bytes.to_vec())
+            == bytes
     }
 
     /// An object that was removed is there again.
     pub(crate) fn restore(&mut self, key: &str) {
         let bytes = self.removed[key].clone();
-        self.put_back(key, bytes);
+        self.put_back(key, &bytes);
     }
 
     /// Leaves an object out of listings, and no other.

@@ -1,5 +1,7 @@
 //! What every writer began with, what it tried to commit, and what was acknowledged as durable.
 
+#![allow(dead_code, reason = "each test file uses a part")]
+
 use super::bucket::Bucket;
 use forebay_volume::{
     Access, Manifest, Map, Opened, Opening, PAGE_BYTES, Progress, Source, Twin, VolumeFault,
@@ -122,8 +124,8 @@ impl Histories {
         self.judge();
     }
 
-    /// The last writer, or the last of which something was acknowledged if objects are lost, and how
-    /// much of it was.
+    /// The last writer, or the last of which something was acknowledged if objects are lost, and
+    /// how much of it was.
     pub(crate) fn newest(&self) -> (u64, usize) {
         let mut writers = self.writers.iter().rev();
         let last = writers.find(|(_, history)| !self.is_lossy || history.acknowledged > 0);
@@ -169,9 +171,9 @@ impl Histories {
     /// no older than anything that was acknowledged to an earlier one.
     fn judge_promises(&self, epoch: u64, state: &State) {
         let earlier = || self.writers.range(..epoch);
-        let promises = earlier().filter(|(_, it)| it.acknowledged > 0);
+        let mut promises = earlier().filter(|(_, it)| it.acknowledged > 0);
         let promised = promises
-            .last()
+            .next_back()
             .map_or((0, 0), |(&at, it)| (at, it.acknowledged));
         let is_kept = earlier().any(|(&at, history)| {
             let found = history.states.iter().rposition(|known| known == state);
