@@ -35,7 +35,7 @@ enum Outcome {
 pub fn copy(
     from: Arc<dyn Bucket>,
     to: Arc<dyn Bucket>,
-    progress: Arc<Progress>,
+    progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
     let (from, to) = (Arc::new(asker(from)), Arc::new(asker(to)));
     if to.object(MANIFEST_KEY)?.is_some() {
@@ -45,7 +45,7 @@ pub fn copy(
     let copied = loop {
         let opened = from.open(Access::Read)?;
         let number = opened.map.number();
-        match copy_state(&from, &to, opened, &progress)? {
+        match copy_state(&from, &to, opened, progress)? {
             Outcome::Copied(copied) => break copied,
             // A collector has passed. What was copied stays useful, for objects never change.
             Outcome::Missing(_) if before != Some(number) => before = Some(number),

@@ -24,10 +24,13 @@ const SETTINGS: BucketSettings = BucketSettings {
     ..BucketSettings::USUAL
 };
 
+/// What is done before a call, which is not made if it fails.
+type Before = dyn Fn(&Call) -> Result<(), Trouble> + Send + Sync;
+
 /// A bucket that does something before some calls.
 struct Watched {
     inner: Arc<dyn Bucket>,
-    before: Box<dyn Fn(&Call) -> Result<(), Trouble> + Send + Sync>,
+    before: Box<Before>,
 }
 
 impl Bucket for Watched {
@@ -73,7 +76,7 @@ impl Written {
 
     /// A few pages somewhere, and a whole chunk now and then.
     fn write_and_commit(&mut self, round: u64) {
-        let pages = if round % 4 == 0 { 16 } else { 3 };
+        let pages = if round.is_multiple_of(4) { 16 } else { 3 };
         let last_page = 8 * MIB / PAGE_BYTES as u64 - pages;
         let at = self.prng.below(last_page) as usize * PAGE_BYTES;
         self.write_at(at, &pattern(round, pages as usize * PAGE_BYTES));
@@ -126,11 +129,11 @@ fn a_copy_is_the_volume_as_of_its_last_record() {
         }
         let (done, all) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (counted, known) = (done.clone(), all.clone());
-        let progress = move |_, all| {
+        let progress: Arc<Progress> = Arc::new(move |_, all| {
             counted.fetch_add(1, Ordering::Relaxed);
             known.store(all, Ordering::Relaxed);
-        };
-        let copied = copy(from.clone(), to.clone(), Arc::new(progress)).unwrap();
+        });
+        let copied = copy(from.clone(), to.clone(), &progress).unwrap();
         assert_eq!(done.load(Ordering::Relaxed), all.load(Ordering::Relaxed));
         let expected = written.bytes.clone();
         written.write_and_commit(200);
@@ -161,7 +164,7 @@ fn what_a_collector_removes_meanwhile_is_copied_as_it_is_then() {
             Ok(())
         }),
     };
-    copy(Arc::new(watched), to.clone(), silent()).unwrap();
+    copy(Arc::new(watched), to.clone(), &silent()).unwrap();
     let expected = forebay_base::sync::lock(&written).bytes.clone();
     assert_is(&to, &expected);
 }
@@ -183,7 +186,7 @@ fn a_copy_that_was_interrupted_is_no_volume_and_can_be_finished() {
                 Ok(())
             }),
         };
-        let failed = copy(from.clone(), Arc::new(full), silent()).unwrap_err();
+        let failed = copy(from.clone(), Arc::new(full), &silent()).unwrap_err();
         assert!(matches!(failed, BucketError::Bucket(_)), "{failed}");
         let refused = info(to.clone()).map(drop).unwrap_err();
         let is_none = matches!(
@@ -192,7 +195,7 @@ fn a_copy_that_was_interrupted_is_no_volume_and_can_be_finished() {
         );
         assert!(is_none, "{refused}");
     }
-    copy(from, to.clone(), silent()).unwrap();
+    copy(from, to.clone(), &silent()).unwrap();
     assert_is(&to, &written.bytes);
 }
 
@@ -203,9 +206,9 @@ fn a_copy_lies_upon_nothing() {
     let _written = Written::new(from.clone());
     let other = BucketStore::open(to.clone(), "other", writing(false), SETTINGS).unwrap();
     assert!(other.close());
-    let refused = copy(from, to.clone(), silent()).unwrap_err();
+    let refused = copy(from, to.clone(), &silent()).unwrap_err();
     assert!(matches!(refused, BucketError::Occupied), "{refused}");
-    assert_is(&to, &[0; 8 << 20]);
+    assert_is(&to, &vec![0; 8 << 20]);
 }
 
 #[test]

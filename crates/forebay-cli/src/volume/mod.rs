@@ -130,7 +130,7 @@ pub(crate) fn run(arguments: &VolumeArguments) -> Result<(), CommandError> {
             let copy_name = to.display();
             let failed = |text: String| CommandError::Opened(format!("{copy_name}: {text}"));
             let to = bucket_at(to, true).map_err(|error| failed(error.to_string()))?;
-            let copied = copy(bucket, to, progress("copied"));
+            let copied = copy(bucket, to, &progress("copied"));
             let copied = copied.map_err(|error| failed(error.to_string()))?;
             print(&format!(
                 "{copy_name}: a copy of {name}, {} objects with {}\n",
