@@ -579,7 +579,7 @@ check_an_end_without_room_says_how_to_go_on() (
   cp original "$mnt/kept"
   take_room
   fusermount3 -u "$mnt"
-  for _ in $(seq 100); do
+  for _ in $(seq 1200); do
     if grep -q "kill -INT $server" server.log; then break; fi
     sleep 0.1
   done

@@ -110,7 +110,6 @@ check_a_mount_over_xfs() { check_a_mount_over xfs; }
 check_a_mount_over_btrfs() { check_a_mount_over btrfs; }
 check_a_mount_over_a_mount() { check_a_mount_over mount; }
 
-# The source shows the mount through a bind mount that is shared with it.
 # Backs the folder `seed` in $1 up, and shows what was new.
 back_up() {
   (cd "$1" && restic -q -r "$scratch/backups" --no-cache backup --json seed) >summary
@@ -154,6 +153,7 @@ check_restic_over() (
 check_restic_over_an_overlay() { check_restic_over overlay; }
 check_restic_over_ext4() { check_restic_over ext4; }
 
+# The source shows the mount through a bind mount that is shared with it.
 check_a_mount_that_contains_itself_refuses_to_be_entered() (
   set -e
   other=$scratch/other

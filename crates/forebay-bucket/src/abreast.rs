@@ -9,40 +9,59 @@ use std::sync::Arc;
 pub(crate) const ABREAST: usize = 16;
 
 /// What the threads share: what is left to be done, and what was found.
-struct Line<T, R> {
+struct Line<T, R, E> {
     left: std::vec::IntoIter<T>,
     found: Vec<R>,
+    failed: Option<E>,
 }
 
 /// Does `work` for each of `items`, and returns what it returned in any order. It runs on as many
-/// threads as are worth it.
+/// threads as are worth it. The first that fails ends it: nothing is begun after that.
 ///
 /// # Errors
-/// If the system has no thread to give.
-pub(crate) fn abreast<T, R>(
+/// That of the first that failed, or the system's, if it has no thread to give.
+pub(crate) fn abreast<T, R, E>(
     items: Vec<T>,
-    work: impl Fn(T) -> R + Send + Sync + 'static,
-) -> io::Result<Vec<R>>
+    work: impl Fn(T) -> Result<R, E> + Send + Sync + 'static,
+) -> Result<Vec<R>, E>
 where
     T: Send + 'static,
     R: Send + 'static,
+    E: From<io::Error> + Send + 'static,
 {
     let threads = items.len().min(ABREAST);
     let line = Arc::new(Mutex::new(Line {
         left: items.into_iter(),
         found: Vec::new(),
+        failed: None,
     }));
     let work = Arc::new(work);
     let mut crew = Crew::default();
     for _ in 0..threads {
         let (line, work) = (line.clone(), work.clone());
         crew.start("forebay-bucket", move || {
-            while let Some(item) = { lock(&line).left.next() } {
+            while let Some(item) = next_of(&line) {
                 let found = work(item);
-                lock(&line).found.push(found);
+                let mut line = lock(&line);
+                match found {
+                    Ok(found) => line.found.push(found),
+                    Err(error) => line.failed = line.failed.take().or(Some(error)),
+                }
             }
         })?;
     }
     crew.join();
-    Ok(std::mem::take(&mut lock(&line).found))
+    let mut line = lock(&line);
+    match line.failed.take() {
+        Some(error) => Err(error),
+        None => Ok(std::mem::take(&mut line.found)),
+    }
+}
+
+fn next_of<T, R, E>(line: &Mutex<Line<T, R, E>>) -> Option<T> {
+    let mut line = lock(line);
+    if line.failed.is_some() {
+        return None;
+    }
+    line.left.next()
 }

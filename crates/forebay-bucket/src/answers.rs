@@ -76,6 +76,14 @@ const EXPIRED: [&str; 4] = [
     "Lifetime validation failed",
 ];
 
+/// How the client's library words a removal that S3 or Azure refuses, one of many in a request.
+const REMOVAL_REFUSED: [&str; 4] = [
+    "code: AccessDenied",
+    "code: 403",
+    "code: BlobImmutable",
+    "code: AuthorizationPermissionMismatch",
+];
+
 /// What Azure says of a signature that is too old or too young.
 const OUT_OF_TIME: &str = "not valid in the specified time frame";
 
@@ -106,6 +114,10 @@ pub(crate) fn trouble_of(error: &Error) -> Trouble {
         _ if has_one(&text, &FULL) => {
             Trouble::lasting(format!("the bucket is full: {text}"), Failure::NoSpace)
         }
+        _ if has_one(&text, &REMOVAL_REFUSED) => Trouble::lasting(
+            format!("the server refuses to remove objects: {text}"),
+            Failure::Device(13),
+        ),
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => Trouble::lasting(
             format!("the server refuses these keys: {text}"),
             Failure::Device(13),

@@ -41,8 +41,7 @@ impl Asker {
         let (asker, manifest, last) = (self.clone(), opened.manifest, opened.map.number());
         let checked = abreast(items, move |item| asker.check_item(&manifest, &item, last))?;
         let mut all = Checked::default();
-        for one in checked {
-            let mut one = one?;
+        for mut one in checked {
             all.chunks += one.chunks;
             all.pages += one.pages;
             all.faults.append(&mut one.faults);
@@ -79,7 +78,9 @@ impl Asker {
         let listed = numbers(&self.list(MAP_PREFIX)?, MAP_PREFIX);
         let named = [older, opened.base, opened.mapped].into_iter();
         let maps: BTreeSet<u64> = listed.into_iter().chain(named).collect();
-        items.extend(maps.range(older.max(1)..).map(|&number| Item::Map(number)));
+        // Newer ones belong to a later state.
+        let maps = maps.range(older.max(1)..=map.number());
+        items.extend(maps.map(|&number| Item::Map(number)));
         let records = (older + 1..=map.number()).chain(map.openings().iter().copied());
         let mut pages_of: BTreeMap<u64, u64> = records.map(|number| (number, 0)).collect();
         for (_, page) in map.pages() {

@@ -1,17 +1,17 @@
 //! A copy of a volume in another place, and the removal of a volume.
 
 use crate::abreast::abreast;
-use crate::asker::{Asker, Tries};
-use crate::bucket::Bucket;
+use crate::asker::Asker;
+use crate::bucket::{Bucket, Trouble};
 use crate::check::Item;
 use crate::store::BucketError;
-use crate::upkeep::asker;
+use crate::upkeep::{REMOVED_AT_ONCE, asker};
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::fresh_number;
 use forebay_volume::{
-    Access, Append, Appended, Call, Collected, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX,
-    MAPPED, MAPPED_KEY, Opened, PROBE_PREFIX, Reply, TWIN_PREFIX, Twin, VolumeFault, Writer,
-    Writing, map_key,
+    Access, Append, Appended, Collected, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, MAPPED,
+    MAPPED_KEY, Manifest, Map, Opened, PROBE_PREFIX, Record, TWIN_PREFIX, Twin, VolumeFault,
+    Writer, Writing, map_key, number_of,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,11 +19,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How far a copy or a removal is: objects that are done, and all of them.
 pub type Progress = dyn Fn(u64, u64) + Send + Sync + 'static;
 
-/// What became of one item of a volume.
-enum Outcome {
-    Copied(Collected),
+/// Why a state was not copied.
+enum Uncopied {
     /// The object with this key is not there any more.
     Missing(String),
+    Failed(BucketError),
+}
+
+impl<E: Into<BucketError>> From<E> for Uncopied {
+    fn from(error: E) -> Uncopied {
+        Uncopied::Failed(error.into())
+    }
 }
 
 /// Copies the volume in `from`, as of its last record, to `to`, where none may be. Its writer may
@@ -42,23 +48,23 @@ pub fn copy(
         return Err(BucketError::Occupied);
     }
     let mut before = None;
-    let copied = loop {
+    let (copied, state) = loop {
         let opened = from.open(Access::Read)?;
-        let number = opened.map.number();
-        match copy_state(&from, &to, opened, progress)? {
-            Outcome::Copied(copied) => break copied,
+        let state = (opened.map.number(), opened.map.checksum());
+        match copy_state(&from, &to, opened, progress) {
+            Ok(copied) => break (copied, state),
             // A collector has passed. What was copied stays useful, for objects never change.
-            Outcome::Missing(_) if before != Some(number) => before = Some(number),
-            Outcome::Missing(key) => return Err(VolumeFault::Missing { key }.into()),
+            Err(Uncopied::Missing(_)) if before != Some(state) => before = Some(state),
+            Err(Uncopied::Missing(key)) => return Err(VolumeFault::Missing { key }.into()),
+            Err(Uncopied::Failed(error)) => return Err(error),
         }
     };
-    let access = Access::Write(Writing {
-        writer: fresh_number()?,
-        who: "a copy".to_owned(),
-        create: None,
-        take_over: true,
-    });
-    to.leave(Writer::new(to.open(access)?));
+    let found = to.open(Access::Read)?.map;
+    if (found.number(), found.checksum()) != state {
+        return Err(BucketError::Occupied);
+    }
+    let writing = writing("a copy", true)?;
+    to.leave(Writer::new(to.open(writing)?))?;
     Ok(copied)
 }
 
@@ -73,14 +79,10 @@ pub fn remove(
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
     let asker = Arc::new(asker(bucket));
+    // A server that still runs is to end.
+    let opened = asker.open(writing("a removal", is_forced)?);
     if !is_forced {
-        let access = Access::Write(Writing {
-            writer: fresh_number()?,
-            who: "a removal".to_owned(),
-            create: None,
-            take_over: false,
-        });
-        asker.open(access)?;
+        opened?;
     }
     let mut keys = Vec::new();
     let prefixes = [
@@ -97,20 +99,33 @@ pub fn remove(
         objects: keys.len() as u64,
         bytes: keys.iter().map(|(_, bytes)| bytes).sum(),
     };
+    let batches = keys.chunks(REMOVED_AT_ONCE);
+    let batches: Vec<Vec<String>> = batches
+        .map(|batch| batch.iter().map(|(key, _)| key.clone()).collect())
+        .collect();
     let (left, all) = (asker.clone(), removed.objects);
     let (done, progress) = (AtomicU64::new(0), progress.clone());
-    let ends = abreast(keys, move |(key, _)| {
-        let end = left.remove_at_last(key);
-        progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
-        end
+    abreast(batches, move |keys| {
+        left.remove_batch(&keys)?;
+        let count = keys.len() as u64;
+        progress(done.fetch_add(count, Ordering::Relaxed) + count, all);
+        Ok::<(), BucketError>(())
     })?;
-    ends.into_iter().collect::<Result<(), _>>()?;
     // A removal that was interrupted goes on for as long as this one is there.
     for key in [MAPPED_KEY, MANIFEST_KEY] {
         removed.objects += u64::from(asker.object(key)?.is_some());
-        asker.remove_at_last(key.to_owned())?;
+        asker.remove_batch(&[key.to_owned()])?;
     }
     Ok(removed)
+}
+
+fn writing(who: &str, take_over: bool) -> Result<Access, BucketError> {
+    Ok(Access::Write(Writing {
+        writer: fresh_number()?,
+        who: who.to_owned(),
+        create: None,
+        take_over,
+    }))
 }
 
 /// Copies all that `opened` consists of, and the manifest at the end.
@@ -119,26 +134,36 @@ fn copy_state(
     to: &Arc<Asker>,
     opened: Opened,
     progress: &Arc<Progress>,
-) -> Result<Outcome, BucketError> {
+) -> Result<Collected, Uncopied> {
     let items = from.items(&opened)?;
-    let has_all_records = records_of(&items).eq(1..=opened.map.number());
+    let last = opened.map.number();
+    let has_all_records = records_of(&items).eq(1..=last);
     let manifest = opened.manifest;
     drop(opened);
+    // Where record 1 is, nobody makes a volume, and there is one where anything was written.
+    if last > 0 {
+        from.copy_item(to, &manifest, &Item::Record(1, 0))?;
+    }
     let (all, done) = (items.len() as u64, AtomicU64::new(0));
     let (reader, maker, progress) = (from.clone(), to.clone(), progress.clone());
-    let outcomes = abreast(items, move |item| {
-        let outcome = reader.copy_item(&maker, &item);
+    let copied = abreast(items, move |item| {
+        let copied = reader.copy_item(&maker, &manifest, &item)?;
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
-        outcome
+        Ok::<Collected, Uncopied>(copied)
     })?;
     let mut sum = Collected::default();
-    for outcome in outcomes {
-        match outcome? {
-            Outcome::Copied(copied) => {
-                sum.objects += copied.objects;
-                sum.bytes += copied.bytes;
-            }
-            missing @ Outcome::Missing(_) => return Ok(missing),
+    for one in copied {
+        sum.objects += one.objects;
+        sum.bytes += one.bytes;
+    }
+    // What is left of another copy would be taken for what comes after this one.
+    for prefix in [MAP_PREFIX, LOG_PREFIX, TWIN_PREFIX] {
+        let keys = to.list(prefix)?;
+        if keys
+            .iter()
+            .any(|(key, _)| number_of(key, prefix) > Some(last))
+        {
+            return Err(BucketError::Occupied.into());
         }
     }
     if !has_all_records {
@@ -147,7 +172,7 @@ fn copy_state(
     }
     to.make(MANIFEST_KEY.to_owned(), manifest.encode())?;
     sum.objects += 1;
-    Ok(Outcome::Copied(sum))
+    Ok(sum)
 }
 
 /// The records of `items`, which has them in order.
@@ -159,7 +184,12 @@ fn records_of(items: &[Item]) -> impl Iterator<Item = u64> + '_ {
 }
 
 impl Asker {
-    fn copy_item(&self, to: &Asker, item: &Item) -> Result<Outcome, BucketError> {
+    fn copy_item(
+        &self,
+        to: &Asker,
+        manifest: &Manifest,
+        item: &Item,
+    ) -> Result<Collected, Uncopied> {
         let keys = match item {
             Item::Chunk(object, _) => vec![object.name.to_string()],
             Item::Record(number, _) => Twin::BOTH.map(|twin| twin.key(*number)).to_vec(),
@@ -167,14 +197,16 @@ impl Asker {
             Item::Mapped => Vec::new(),
         };
         let (mut copied, mut missing) = (Collected::default(), None);
-        let needed = keys.len().min(1) as u64;
         for key in keys {
             let Some(bytes) = self.object(&key)? else {
                 missing = Some(key);
                 continue;
             };
-            if let Item::Chunk(object, length_bytes) = item {
-                object.check(&bytes, *length_bytes)?;
+            match item {
+                Item::Chunk(object, length_bytes) => object.check(&bytes, *length_bytes)?,
+                Item::Record(number, _) => drop(Record::decode(*number, &bytes)?),
+                Item::Map(number) => drop(Map::decode(manifest, *number, &bytes)?),
+                Item::Mapped => {}
             }
             copied.objects += 1;
             copied.bytes += bytes.len() as u64;
@@ -182,8 +214,8 @@ impl Asker {
         }
         // Records of older programs have one copy, and so may the last one.
         match missing {
-            Some(key) if copied.objects < needed => Ok(Outcome::Missing(key)),
-            _ => Ok(Outcome::Copied(copied)),
+            Some(key) if copied.objects == 0 => Err(Uncopied::Missing(key)),
+            _ => Ok(copied),
         }
     }
 
@@ -195,19 +227,14 @@ impl Asker {
     }
 
     /// Leaves a volume to others.
-    fn leave(&self, mut writer: Writer) {
+    fn leave(&self, mut writer: Writer) -> Result<(), BucketError> {
         writer.close();
         let writer = Mutex::new(writer);
-        // If that fails, the next writer has to take it over.
         for twin in Twin::BOTH {
             let answer = |reply| lock(&writer).answer(twin, reply);
-            let _ = self.record(|| lock(&writer).next(twin), answer);
+            let left = self.record(|| lock(&writer).next(twin), answer);
+            left.map_err(|failure| Trouble::lasting("the copy cannot be closed", failure))?;
         }
-    }
-
-    fn remove_at_last(&self, key: String) -> Result<(), BucketError> {
-        let (call, mut tries) = (Call::Remove { key }, Tries::begin());
-        while matches!(self.ask(&call, &mut tries)?, Reply::Unknown) {}
         Ok(())
     }
 }

@@ -12,6 +12,7 @@
 
 use crate::jobs::{Job, Piece, ReadJob, Removed, UploadJob, piece_of, zero_tail};
 use crate::statistics::BucketStatistics;
+use crate::upkeep::REMOVED_AT_ONCE;
 use forebay_base::sync::Arc;
 use forebay_rt::wait::Slot;
 use forebay_store::{Extent, Failure, Io, IoKind, Request};
@@ -27,9 +28,6 @@ const FREE_DEAD_CHUNKS: u64 = 64;
 
 /// Pages of records that may be useless if nobody said how many: as many as are needed, or these.
 const SPARE_PAGES: u64 = 4096;
-
-/// Useless objects that are removed at a time.
-const REMOVED_AT_ONCE: usize = 256;
 
 /// How much a store does at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +71,15 @@ enum Recording {
     Last,
     /// A thread makes the one that holds what the commits want.
     Wanted,
+}
+
+/// Whether a map is being made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mapping {
+    No,
+    One,
+    /// It was not made: not before the next record.
+    PutOff,
 }
 
 /// Whether objects that nobody needs are removed.
@@ -129,7 +136,7 @@ pub(crate) struct Desk {
     upload_failures: u64,
     /// An upload has failed: none is begun for its own sake until somebody asks for something.
     is_put_off: bool,
-    is_mapping: bool,
+    mapping: Mapping,
     moving: Moving,
     removing: Removing,
     closing: Option<Arc<Slot<bool>>>,
@@ -158,7 +165,7 @@ impl Desk {
             spares: Vec::new(),
             upload_failures: 0,
             is_put_off: false,
-            is_mapping: false,
+            mapping: Mapping::No,
             moving: Moving::Rests,
             removing: Removing::No,
             closing: None,
@@ -585,6 +592,9 @@ impl Desk {
                 if self.removing == Removing::PutOff {
                     self.removing = Removing::No;
                 }
+                if self.mapping == Mapping::PutOff {
+                    self.mapping = Mapping::No;
+                }
                 self.commit_ends(Ok(()), ended);
             }
             // It was one in doubt; the commit goes on.
@@ -628,18 +638,23 @@ impl Desk {
     }
 
     fn next_map(&mut self) -> Option<Job> {
-        if self.is_mapping {
+        let is_idle = self.mapping == Mapping::No && self.standing == Standing::Writer;
+        if !is_idle || self.is_stopped {
             return None;
         }
         let most_dead_bytes = self.most_dead_bytes().unwrap_or(u64::MAX);
         let append: Append = self.writer.map_to_make(most_dead_bytes)?;
-        self.is_mapping = true;
+        self.mapping = Mapping::One;
         Some(Job::Map(append))
     }
 
     /// A map was made, or not: without it more is read at the next start, and kept until then.
     pub(crate) fn mapped(&mut self, is_made: bool) {
-        self.is_mapping = false;
+        self.mapping = if is_made {
+            Mapping::No
+        } else {
+            Mapping::PutOff
+        };
         if is_made {
             self.writer.map_made();
         }
@@ -649,13 +664,9 @@ impl Desk {
         if self.removing != Removing::No || self.standing != Standing::Writer {
             return None;
         }
-        let most_bytes = self.most_dead_bytes()?;
-        let next = std::iter::from_fn(|| self.writer.next_removal(most_bytes));
-        let keys = next.take(REMOVED_AT_ONCE).filter_map(|call| match call {
-            Call::Remove { key } => Some(key),
-            _ => None,
-        });
-        let keys: Vec<String> = keys.collect();
+        let keys = self
+            .writer
+            .removals(REMOVED_AT_ONCE, self.most_dead_bytes()?);
         if keys.is_empty() {
             return None;
         }
@@ -677,13 +688,16 @@ impl Desk {
     /// Whether useless objects become more than may stay, by a quarter, while some are being
     /// removed, or the map is made that lets them be removed: the next record waits for that.
     fn is_behind(&self) -> bool {
-        let is_at_it = self.removing == Removing::Some || self.is_mapping;
+        let is_at_it = self.removing == Removing::Some || self.mapping == Mapping::One;
         let most_bytes = self.most_dead_bytes().unwrap_or(u64::MAX);
         is_at_it && self.writer.dead_bytes() / 5 > most_bytes / 4
     }
 
-    /// A removal has ended.
-    pub(crate) fn removed(&mut self, removed: Removed) {
+    /// A removal of `count` objects has ended.
+    pub(crate) fn removed(&mut self, count: usize, removed: Removed) {
+        if removed == Removed::Done {
+            self.writer.removed(count);
+        }
         self.removing = match removed {
             Removed::Done => Removing::No,
             Removed::NotNow => Removing::PutOff,

@@ -46,6 +46,10 @@ impl Patience {
             state.under_way_bytes += bytes;
             *state
         };
+        let _under_way = UnderWay {
+            state: &self.state,
+            bytes,
+        };
         let began = Instant::now();
         let mut upload = std::pin::pin!(upload);
         let answered = loop {
@@ -60,7 +64,6 @@ impl Patience {
             }
         };
         let mut state = lock(&self.state);
-        state.under_way_bytes -= bytes;
         match &answered {
             Ok(Ok(_)) => state.note_sent(bytes, before, began.elapsed()),
             Err(_) if state.silences == before.silences => {
@@ -69,7 +72,20 @@ impl Patience {
             }
             Ok(Err(_)) | Err(_) => {}
         }
+        drop(state);
         answered?
+    }
+}
+
+/// Bytes that are under way until this is dropped, as it is too if an upload is given up.
+struct UnderWay<'p> {
+    state: &'p Mutex<State>,
+    bytes: u64,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        lock(self.state).under_way_bytes -= self.bytes;
     }
 }
 
@@ -141,6 +157,16 @@ mod tests {
             let piece = unless_silent(pending::<Result<()>>());
             let text = piece.await.unwrap_err().to_string();
             assert!(text.contains("no answer in 30 s"), "{text}");
+        });
+    }
+
+    #[test]
+    fn an_upload_that_is_given_up_is_not_under_way_any_more() {
+        on_a_clock_of_its_own(async {
+            let patience = Patience::default();
+            let upload = patience.with_upload(1 << 20, pending::<Result<()>>());
+            assert!(timeout(Duration::from_secs(1), upload).await.is_err());
+            assert_eq!(lock(&patience.state).under_way_bytes, 0);
         });
     }
 

@@ -53,6 +53,10 @@ impl Silence {
     /// The answer of `request`, unless it is given up.
     pub(crate) async fn end_or<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
         let number = lock(&self.requests).begin();
+        let _under_way = UnderWay {
+            requests: &self.requests,
+            number,
+        };
         let mut lost = self.lost.subscribe();
         let is_lost = pin!(lost.wait_for(|&lost| number < lost));
         let answered = match select(pin!(request), is_lost).await {
@@ -62,7 +66,9 @@ impl Silence {
                 source: "the server was silent".into(),
             }),
         };
-        lock(&self.requests).end(number, is_answer(&answered));
+        if is_answer(&answered) {
+            lock(&self.requests).heard_at = Some(Instant::now());
+        }
         answered
     }
 
@@ -89,19 +95,24 @@ impl Silence {
     }
 }
 
+/// A request that is under way until this is dropped.
+struct UnderWay<'s> {
+    requests: &'s Mutex<Requests>,
+    number: u64,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        lock(self.requests).under_way.remove(&self.number);
+    }
+}
+
 impl Requests {
     fn begin(&mut self) -> u64 {
         let number = self.next;
         self.next += 1;
         self.under_way.insert(number, Instant::now());
         number
-    }
-
-    fn end(&mut self, number: u64, is_answer: bool) {
-        self.under_way.remove(&number);
-        if is_answer {
-            self.heard_at = Some(Instant::now());
-        }
     }
 
     /// The number of the next request, if those before it may be lost.

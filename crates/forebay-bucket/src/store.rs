@@ -14,8 +14,8 @@ use forebay_rt::wait::{Slot, WaitQueue};
 use forebay_rt::{block_on, say};
 use forebay_store::{Crew, Durability, Extent, Failure, Geometry, Io, ObjectId, Store};
 use forebay_volume::{
-    Access, Appended, Call, MANIFEST_KEY, Manifest, Map, Opened, Opening, PAGE_BYTES, Progress,
-    Reply, Twin, VolumeFault, Writer,
+    Access, Appended, Call, MANIFEST_KEY, MAPPED_KEY, Manifest, Map, Opened, Opening, PAGE_BYTES,
+    Progress, Reply, Twin, VolumeFault, Writer,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -301,10 +301,10 @@ impl Asker {
                 range: None,
             };
             // What is in trouble is asked for in its turn.
-            match asker.ask(&call, &mut Tries::begin()) {
+            Ok::<_, BucketError>(match asker.ask(&call, &mut Tries::begin()) {
                 Ok(Reply::Bytes(bytes)) => Some((key, bytes)),
                 _ => None,
-            }
+            })
         })?;
         Ok(read.into_iter().flatten().collect())
     }
@@ -403,11 +403,18 @@ impl Core {
             Job::Map(mut append) => {
                 // A map that could not be made is made some records later.
                 let made = self.asker.append(&mut append);
-                lock(&self.desk).mapped(matches!(made, Ok(Appended::Ours)));
+                // Whoever made the mark, and with whatever bytes, it is there.
+                let is_mark = append.key() == MAPPED_KEY;
+                let is_made = match made {
+                    Ok(Appended::Ours) => true,
+                    Ok(Appended::Theirs) => is_mark,
+                    Err(_) => false,
+                };
+                lock(&self.desk).mapped(is_made);
             }
             Job::Remove(keys) => {
                 let removed = self.asker.remove(&keys);
-                lock(&self.desk).removed(removed);
+                lock(&self.desk).removed(keys.len(), removed);
             }
         }
         ended.finish();

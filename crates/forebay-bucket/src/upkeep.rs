@@ -2,7 +2,7 @@
 
 use crate::abreast::abreast;
 use crate::asker::{Asker, Tries};
-use crate::bucket::{Bucket, Trouble};
+use crate::bucket::Bucket;
 use crate::check::Checked;
 use crate::store::BucketError;
 use forebay_base::Span;
@@ -13,7 +13,7 @@ use forebay_volume::{
 use std::sync::Arc;
 
 /// Objects that are removed with one request.
-const REMOVED_AT_ONCE: usize = 256;
+pub(crate) const REMOVED_AT_ONCE: usize = 256;
 const ANSWER_TIMEOUT: Span = Span::from_secs(30);
 
 /// What can be said of a volume without reading its data.
@@ -127,16 +127,14 @@ impl Asker {
                 .map(|batch| batch.iter().map(|(key, _)| key.clone()).collect())
                 .collect();
             let asker = self.clone();
-            for removed in abreast(batches, move |keys| asker.remove_batch(&keys))? {
-                removed?;
-            }
+            abreast(batches, move |keys| asker.remove_batch(&keys))?;
             collected.objects += of_kind.len() as u64;
             collected.bytes += of_kind.iter().map(|(_, bytes)| bytes).sum::<u64>();
         }
         Ok(collected)
     }
 
-    fn remove_batch(&self, keys: &[String]) -> Result<(), Trouble> {
+    pub(crate) fn remove_batch(&self, keys: &[String]) -> Result<(), BucketError> {
         let mut tries = Tries::begin();
         while self.remove_all(keys, &mut tries)? == Reply::Unknown {}
         Ok(())

@@ -1,4 +1,4 @@
-//! Copies of volumes, beside their writers and collectors, and removals.
+//! Copies of volumes while their writers and collectors go on, and removals.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use forebay_bucket::{
     collect, copy, info, remove,
 };
 use forebay_store::{Failure, IoKind};
-use forebay_volume::{Call, DATA_PREFIX, Reply, VolumeFault};
+use forebay_volume::{Call, DATA_PREFIX, MAP_PREFIX, Reply, VolumeFault};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::Driver;
@@ -166,6 +166,31 @@ fn what_a_collector_removes_meanwhile_is_copied_as_it_is_then() {
     };
     copy(Arc::new(watched), to.clone(), &silent()).unwrap();
     let expected = forebay_base::sync::lock(&written).bytes.clone();
+    assert_is(&to, &expected);
+}
+
+/// A map that is made while a copy looks for maps belongs to a later state.
+#[test]
+fn a_map_of_a_later_state_is_not_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (bucket(&folder, "from"), bucket(&folder, "to"));
+    let written = Written::new(from.clone());
+    let expected = written.bytes.clone();
+    let written = Arc::new(forebay_base::sync::Mutex::new(written));
+    let (writer, inner, lists) = (written, from.clone(), AtomicU64::new(0));
+    let watched = Watched {
+        inner: from,
+        before: Box::new(move |call| {
+            let is_list = matches!(call, Call::List { prefix } if *prefix == MAP_PREFIX);
+            // The first and the second are of the opening.
+            if is_list && lists.fetch_add(1, Ordering::Relaxed) == 2 {
+                forebay_base::sync::lock(&writer).write_and_commit(500);
+                collect(inner.clone()).unwrap();
+            }
+            Ok(())
+        }),
+    };
+    copy(Arc::new(watched), to.clone(), &silent()).unwrap();
     assert_is(&to, &expected);
 }
 

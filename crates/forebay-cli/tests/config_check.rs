@@ -15,7 +15,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A server for which a file is.
+/// The server that a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Front {
     Nbd,

@@ -399,7 +399,7 @@ fn an_address_that_others_can_reach_is_refused() {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("--tls-certificates"), "{text}");
 }
 

@@ -5,7 +5,7 @@
 //! in it: for that the claims of other processes of this program are looked up in `/proc/locks`.
 //! Other programs know nothing of it, so a claim of a file or device also locks the bytes by which
 //! `qemu` keeps others off, and byte ranges that other programs have locked are respected
-//! ([`bytes`]).
+//! (`bytes`).
 
 mod bytes;
 

@@ -49,6 +49,11 @@ impl Append {
         }
     }
 
+    /// Where it makes it.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
     /// What it makes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// More writers than that had no volume.
 const EPOCHS_LIMIT: u64 = u32::MAX as u64;
 /// The most pages that may lie in records. A commit that would exceed it makes chunks of some.
-pub const INLINE_TOTAL: usize = 1 << 16;
+pub const INLINE_TOTAL: usize = 1 << 15;
 /// Bytes of memory for each of them: entries of two trees, and of the object.
 const INLINE_ENTRY_BYTES: u64 = 96;
 /// Bytes of an entry of the object, more than usual: four are the checksum.

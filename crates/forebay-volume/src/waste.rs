@@ -6,7 +6,6 @@
 //!   opens the volume looks for newer maps at the end, and begins again if there is one. A record
 //!   is removed only if two such maps are known to be there (VB9), and [`crate::MAPPED_KEY`] is.
 
-use crate::call::Call;
 use crate::manifest::PAGE_BYTES;
 use crate::map::Map;
 use crate::name::{ChunkName, Twin, map_key};
@@ -21,6 +20,16 @@ enum Dead {
     Chunk(ChunkName),
     Record(u64, Twin),
     Map(u64),
+}
+
+impl Dead {
+    fn key(&self) -> String {
+        match self {
+            Dead::Chunk(name) => name.to_string(),
+            Dead::Record(number, twin) => twin.key(*number),
+            Dead::Map(number) => map_key(*number),
+        }
+    }
 }
 
 /// A map that is being made.
@@ -184,15 +193,36 @@ impl Waste {
         self.chunks
     }
 
-    /// The removal of the object that has been of no use for longest.
-    pub(crate) fn next(&mut self) -> Option<Call> {
-        let dead = self.dead.pop_front()?;
-        let key = match dead {
-            Dead::Chunk(name) => {
-                self.chunks -= 1;
-                name.to_string()
-            }
-            Dead::Record(number, twin) => {
+    /// The keys of those that have been of no use for longest, `most` of them at most and no more
+    /// than it takes to free `bytes`. All are of one kind: maps go before the records that they
+    /// cover. They stay here until [`Waste::removed`].
+    pub(crate) fn oldest(&self, most: usize, bytes: u64) -> Vec<String> {
+        let kind = self.dead.front().map(std::mem::discriminant);
+        let mut freed = 0;
+        let are_next = self.dead.iter().take(most).take_while(|dead| {
+            let is_next = freed < bytes && kind == Some(std::mem::discriminant(*dead));
+            freed += match dead {
+                Dead::Chunk(_) => self.chunk_bytes,
+                Dead::Record(number, _) => self.sizes.get(number).map_or(0, |both| both / 2),
+                Dead::Map(_) => 0,
+            };
+            is_next
+        });
+        are_next.map(Dead::key).collect()
+    }
+
+    /// The first `count` of [`Waste::oldest`] are gone.
+    pub(crate) fn removed(&mut self, count: usize) {
+        for _ in 0..count {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        match self.dead.pop_front() {
+            None => {}
+            Some(Dead::Chunk(_)) => self.chunks -= 1,
+            Some(Dead::Record(number, twin)) => {
                 self.others -= 1;
                 let left = self.sizes.remove(&number).unwrap_or(0);
                 if twin == Twin::First {
@@ -201,14 +231,9 @@ impl Waste {
                 } else {
                     self.recorded_bytes -= left;
                 }
-                twin.key(number)
             }
-            Dead::Map(number) => {
-                self.others -= 1;
-                map_key(number)
-            }
-        };
-        Some(Call::Remove { key })
+            Some(Dead::Map(_)) => self.others -= 1,
+        }
     }
 }
 
@@ -239,8 +264,18 @@ mod tests {
         }
         assert_eq!(waste.len(), LIMIT);
         let mut removals = 0;
-        while waste.next().is_some() {
-            removals += 1;
+        loop {
+            let keys = waste.oldest(256, u64::MAX);
+            if keys.is_empty() {
+                break;
+            }
+            assert_eq!(
+                keys,
+                waste.oldest(256, u64::MAX),
+                "they stay until they are gone"
+            );
+            waste.removed(keys.len());
+            removals += keys.len();
         }
         assert_eq!(removals, LIMIT / 2, "no map covers the others");
     }

@@ -651,13 +651,20 @@ impl Writer {
         self.map.chunk_count() as u64 * u64::from(self.manifest.chunk_bytes) + self.inline_bytes()
     }
 
-    /// The removal of the object that has been useless for longest, if such objects have more than
-    /// `most_bytes`. It is not repeated: what cannot be removed is left to `gc`.
-    pub fn next_removal(&mut self, most_bytes: u64) -> Option<Call> {
-        if self.is_fenced || self.dead_bytes() <= most_bytes {
-            return None;
+    /// The keys of the objects that have been useless for longest, `most` at most, if such objects
+    /// have more than `most_bytes`. They may go in any order, and before those that come after
+    /// them: see [`Writer::removed`].
+    pub fn removals(&self, most: usize, most_bytes: u64) -> Vec<String> {
+        if self.is_fenced {
+            return Vec::new();
         }
-        self.waste.next()
+        self.waste
+            .oldest(most, self.dead_bytes().saturating_sub(most_bytes))
+    }
+
+    /// The first `count` of [`Writer::removals`] are gone.
+    pub fn removed(&mut self, count: usize) {
+        self.waste.removed(count);
     }
 
     fn pages_of(&self, chunk: u64) -> std::ops::Range<u64> {

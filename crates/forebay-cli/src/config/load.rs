@@ -235,7 +235,9 @@ impl Loaded {
         let has = |id| typed_args.iter().any(|arg| arg.get_id() == id);
         if front == FRONTS[0] && !has("paths") {
             words.extend(self.export_words(has("names")));
-            for (at, export) in self.exports.iter().enumerate() {
+            // Names that were typed are not the file's.
+            let named = self.exports.iter().enumerate().filter(|_| !has("names"));
+            for (at, export) in named {
                 let line = export.name_line.unwrap_or(export.line);
                 lines.insert(export_key(at), line);
             }

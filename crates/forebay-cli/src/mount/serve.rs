@@ -175,10 +175,15 @@ fn trouble_of(source: &str, fullness: Fullness) -> Option<String> {
     })
 }
 
-/// The settings of the cache and its store, if they can be used on this machine.
+/// The settings of the cache and its store, if they can be used on this machine. An error says
+/// where in the file it comes from.
 pub(super) fn settings_of(
     arguments: &MountArguments,
 ) -> Result<(Settings, BackingSettings), CommandError> {
+    planned(arguments).map_err(|error| arguments.tuning.located(error))
+}
+
+fn planned(arguments: &MountArguments) -> Result<(Settings, BackingSettings), CommandError> {
     let (tuning, shares) = (&arguments.tuning, Shares::of(arguments.memory_bytes));
     machine::check_memory(arguments.memory_bytes, arguments.floor_bytes)?;
     // All files of the folder are in one store.

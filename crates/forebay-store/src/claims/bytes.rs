@@ -29,7 +29,8 @@ pub(super) struct Locked {
 /// Locks the bytes by which `qemu` leaves alone what is claimed. A file system without such locks,
 /// or a file that is open for writing only, has none.
 pub(super) fn lock_bytes(opened: BorrowedFd<'_>, read_only: bool) {
-    // Who only reads lets others read: they would not see what a writer has in memory.
+    // A claim that only reads lets others read. One that writes does not: they would not see
+    // what is in its memory.
     let bytes: &[i64] = if read_only {
         &[USED + READ, KEPT + WRITE, KEPT + RESIZE]
     } else {
@@ -81,7 +82,7 @@ fn range(kind: libc::c_int, first: i64, length: i64) -> libc::flock {
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: first,
         l_len: length,
-        // Demanded of locks that belong to an open file.
+        // Must be 0 for locks that belong to an open file.
         l_pid: 0,
     }
 }

@@ -4,8 +4,8 @@ use super::bucket::Bucket;
 use super::history::{Histories, PAGES, State, manifest, page_in, page_of, page_of_record, read};
 use forebay_base::Prng;
 use forebay_volume::{
-    Access, Append, Appended, ChunkName, Need, Opening, PAGE_BYTES, Progress, Record, Reply, Scope,
-    Source, Twin, VolumeFault, Writer, Writing,
+    Access, Append, Appended, Call, ChunkName, Need, Opening, PAGE_BYTES, Progress, Record, Reply,
+    Scope, Source, Twin, VolumeFault, Writer, Writing,
 };
 
 /// Whether it goes on.
@@ -164,9 +164,16 @@ impl Open {
             }
         }
         for _ in 0..prng.below(8) {
-            if let Some(removal) = self.writer.next_removal(0) {
-                bucket.call(removal);
+            // In any order: those that are named at once may go at once.
+            let mut keys = self.writer.removals(1 + prng.below(3) as usize, 0);
+            let count = keys.len();
+            if prng.chance(1, 2) {
+                keys.reverse();
             }
+            for key in keys {
+                bucket.call(Call::Remove { key });
+            }
+            self.writer.removed(count);
         }
     }
 

@@ -273,11 +273,12 @@ impl Front {
             lock(&self.desk).writer.map_made();
         }
         loop {
-            let removal = lock(&self.desk).writer.next_removal(0);
-            let Some(removal) = removal else {
+            let mut keys = lock(&self.desk).writer.removals(1, 0);
+            let Some(key) = keys.pop() else {
                 return;
             };
-            self.far.ask(removal).await;
+            self.far.ask(Call::Remove { key }).await;
+            lock(&self.desk).writer.removed(1);
         }
     }
 
