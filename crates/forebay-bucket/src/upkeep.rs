@@ -90,22 +90,25 @@ pub fn collect(bucket: Arc<dyn Bucket>) -> Result<Collected, BucketError> {
 }
 
 /// Reads everything that the volume in `bucket` consists of, and compares checksums. What a writer
-/// replaces meanwhile, and `gc` removes, is looked for again in the newer state.
+/// replaces meanwhile, and `gc` removes, is looked for again in the newer state, until two states
+/// have the same faults.
 ///
 /// # Errors
 /// [`BucketError`] if the volume cannot be opened at all.
 pub fn check(bucket: Arc<dyn Bucket>) -> Result<Checked, BucketError> {
     let asker = Arc::new(asker(bucket));
-    let mut before = None;
+    let mut before: Option<(u64, Vec<String>)> = None;
     loop {
         let opened = asker.open(Access::Read)?;
-        let number = Some(opened.map.number());
+        let number = opened.map.number();
         let checked = asker.check(&opened)?;
         let is_whole = checked.faults.is_empty() && checked.notes.is_empty();
-        if is_whole || before == number {
+        let is_known =
+            |(same, faults): &(u64, Vec<String>)| *same == number || *faults == checked.faults;
+        if is_whole || before.as_ref().is_some_and(is_known) {
             return Ok(checked);
         }
-        before = number;
+        before = Some((number, checked.faults));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Copies of volumes while their writers and collectors go on, and removals.
+//! Copies and checks of volumes while their writers and collectors go on, and removals.
 
 #![allow(clippy::unwrap_used)]
 
@@ -68,6 +68,17 @@ impl Written {
         }
     }
 
+    /// The last page of all.
+    fn write_page_and_commit(&mut self, salt: u64) {
+        self.write_at(self.bytes.len() - PAGE_BYTES, &pattern(salt, PAGE_BYTES));
+        self.commit();
+    }
+
+    fn commit(&self) {
+        let committed = self.driver.order(IoKind::Commit, BucketStore::OBJECT, 0, 0);
+        assert_eq!(committed, Ok::<(), Failure>(()));
+    }
+
     fn write_at(&mut self, at: usize, bytes: &[u8]) {
         self.bytes[at..][..bytes.len()].copy_from_slice(bytes);
         let written = self.driver.write(BucketStore::OBJECT, at as u64, bytes);
@@ -80,8 +91,7 @@ impl Written {
         let last_page = 8 * MIB / PAGE_BYTES as u64 - pages;
         let at = self.prng.below(last_page) as usize * PAGE_BYTES;
         self.write_at(at, &pattern(round, pages as usize * PAGE_BYTES));
-        let committed = self.driver.order(IoKind::Commit, BucketStore::OBJECT, 0, 0);
-        assert_eq!(committed, Ok::<(), Failure>(()));
+        self.commit();
     }
 }
 
@@ -192,6 +202,49 @@ fn a_map_of_a_later_state_is_not_copied() {
     };
     copy(Arc::new(watched), to.clone(), &silent()).unwrap();
     assert_is(&to, &expected);
+}
+
+#[test]
+fn a_check_ends_although_a_writer_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let volume = bucket(&folder, "v");
+    let written = Written::new(volume.clone());
+    let Reply::Keys(keys) = volume
+        .ask(&Call::List {
+            prefix: DATA_PREFIX,
+        })
+        .unwrap()
+    else {
+        panic!("it is a listing");
+    };
+    let lost = info(volume.clone())
+        .unwrap()
+        .map
+        .chunks()
+        .next()
+        .unwrap()
+        .1
+        .name
+        .to_string();
+    assert!(keys.iter().any(|(key, _)| *key == lost));
+    volume.ask(&Call::Remove { key: lost.clone() }).unwrap();
+    let (written, rounds) = (forebay_base::sync::Mutex::new(written), AtomicU64::new(600));
+    let watched = Watched {
+        inner: volume,
+        before: Box::new(move |call| {
+            if matches!(call, Call::List { prefix } if *prefix == MAP_PREFIX) {
+                let mut written = forebay_base::sync::lock(&written);
+                written.write_page_and_commit(rounds.fetch_add(1, Ordering::Relaxed));
+            }
+            Ok(())
+        }),
+    };
+    let checked = check(Arc::new(watched)).unwrap();
+    assert!(
+        checked.faults.iter().any(|fault| fault.contains(&lost)),
+        "{:?}",
+        checked.faults
+    );
 }
 
 #[test]
