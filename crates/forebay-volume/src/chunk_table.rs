@@ -1,5 +1,5 @@
 //! The objects of the chunks of a volume: 16 bytes for each chunk of which one is there, and for
-//! the holes beside it.
+//! the holes between them.
 
 use crate::map::ChunkObject;
 use crate::name::ChunkName;

@@ -193,7 +193,7 @@ impl Collecting {
 }
 
 /// Those of `keys`, each with its length, that `map` and later ones do not need, if the map as of
-/// record `older` stays beside it: `gc` removes them.
+/// record `older` stays with it: `gc` removes them.
 ///
 /// ```
 /// use forebay_volume::{Manifest, Map, log_key, unneeded};

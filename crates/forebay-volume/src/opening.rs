@@ -290,7 +290,7 @@ enum Fenced {
 }
 
 impl Opened {
-    /// The record of the map that stays beside the newest one, if a map is made of what was opened.
+    /// The record of the map that stays with the newest one, if a map is made of what was opened.
     pub fn stays(&self) -> u64 {
         if self.map.number() > self.base {
             return self.base;

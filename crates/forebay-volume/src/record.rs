@@ -77,8 +77,16 @@ impl Record {
     /// ```
     /// use forebay_volume::{Body, Record};
     /// let body = Body::Open { who: "host a, process 812".into() };
-    /// let record = Record { number: 1, epoch: 1, writer: 7, settled: 0, prior: 3, mapped: 0, body
-    /// }; let (bytes, checksum) = record.encode();
+    /// let record = Record {
+    ///     number: 1,
+    ///     epoch: 1,
+    ///     writer: 7,
+    ///     settled: 0,
+    ///     prior: 3,
+    ///     mapped: 0,
+    ///     body,
+    /// };
+    /// let (bytes, checksum) = record.encode();
     /// assert_eq!(Record::decode(1, &bytes)?, (record, checksum));
     /// # Ok::<(), forebay_volume::VolumeFault>(())
     /// ```

@@ -165,7 +165,7 @@ impl Waste {
         };
         self.dead
             .extend(covering.replaced.into_iter().map(Dead::Chunk));
-        // The map that was the newest stays beside it, with all records after that one.
+        // The map that was the newest stays, with all records after that one.
         let known = std::mem::take(&mut self.kept);
         let new = self.older + 1..=self.covered;
         let is_dead = |number: &u64| !covering.kept.contains(number);
