@@ -15,7 +15,9 @@ use forebay_bucket::{
 use forebay_rt::block_on;
 use forebay_rt::thread::pause_current;
 use forebay_store::{Failure, IoKind, ObjectId, Request, Store};
-use forebay_volume::{Access, Call, DATA_PREFIX, LOG_PREFIX, Manifest, Reply, Writing};
+use forebay_volume::{
+    Access, Call, DATA_PREFIX, INLINE_TOTAL, LOG_PREFIX, Manifest, Reply, Writing,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use support::Driver;
@@ -135,7 +137,7 @@ fn a_volume_whose_map_has_no_room_is_refused_with_what_it_needs() {
     else {
         panic!("{refused:?}");
     };
-    assert_eq!(map_bytes, 28 * (1 << 22) + 96 * (1 << 16));
+    assert_eq!(map_bytes, 28 * (1 << 22) + 96 * INLINE_TOTAL as u64);
     assert!(bench.keys(LOG_PREFIX).is_empty(), "nothing was made");
     let store = BucketStore::open(bench.bucket(), "v", access(2), settings(needed_bytes));
     assert!(store.expect("it is enough").close());
