@@ -5,7 +5,7 @@ use crate::asker::Asker;
 use crate::bucket::{Bucket, Trouble};
 use crate::check::Item;
 use crate::store::BucketError;
-use crate::upkeep::{REMOVED_AT_ONCE, asker};
+use crate::upkeep::{asker, batches_of};
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::fresh_number;
 use forebay_volume::{
@@ -99,13 +99,9 @@ pub fn remove(
         objects: keys.len() as u64,
         bytes: keys.iter().map(|(_, bytes)| bytes).sum(),
     };
-    let batches = keys.chunks(REMOVED_AT_ONCE);
-    let batches: Vec<Vec<String>> = batches
-        .map(|batch| batch.iter().map(|(key, _)| key.clone()).collect())
-        .collect();
     let (left, all) = (asker.clone(), removed.objects);
     let (done, progress) = (AtomicU64::new(0), progress.clone());
-    abreast(batches, move |keys| {
+    abreast(batches_of(&keys), move |keys| {
         left.remove_batch(&keys)?;
         let count = keys.len() as u64;
         progress(done.fetch_add(count, Ordering::Relaxed) + count, all);

@@ -112,6 +112,13 @@ pub fn check(bucket: Arc<dyn Bucket>) -> Result<Checked, BucketError> {
     }
 }
 
+/// The keys of listed objects, as many at a time as one request removes.
+pub(crate) fn batches_of(listed: &[(String, u64)]) -> Vec<Vec<String>> {
+    let batches = listed.chunks(REMOVED_AT_ONCE);
+    let keys_of = |batch: &[(String, u64)]| batch.iter().map(|(key, _)| key.clone()).collect();
+    batches.map(keys_of).collect()
+}
+
 pub(crate) fn asker(bucket: Arc<dyn Bucket>) -> Asker {
     Asker::new(bucket, String::new(), ANSWER_TIMEOUT)
 }
@@ -125,12 +132,8 @@ impl Asker {
         let mut collected = Collected::default();
         let kind = |(key, _): &(String, u64)| key.find('/').map(|at| key[..at].to_owned());
         for of_kind in doomed.chunk_by(|a, b| kind(a) == kind(b)) {
-            let batches: Vec<Vec<String>> = of_kind
-                .chunks(REMOVED_AT_ONCE)
-                .map(|batch| batch.iter().map(|(key, _)| key.clone()).collect())
-                .collect();
             let asker = self.clone();
-            abreast(batches, move |keys| asker.remove_batch(&keys))?;
+            abreast(batches_of(of_kind), move |keys| asker.remove_batch(&keys))?;
             collected.objects += of_kind.len() as u64;
             collected.bytes += of_kind.iter().map(|(_, bytes)| bytes).sum::<u64>();
         }
