@@ -136,7 +136,7 @@ fn copy_state(
     let has_all_records = records_of(&items).eq(1..=last);
     let manifest = opened.manifest;
     drop(opened);
-    // Where record 1 is, nobody makes a volume, and there is one where anything was written.
+    // No volume is created where record 1 exists, and every volume that was written has it.
     if last > 0 {
         from.copy_item(to, &manifest, &Item::Record(1, 0))?;
     }

@@ -63,8 +63,7 @@ fn once() -> RetryConfig {
 /// The time for a whole request that the client's library has by itself, in its words.
 const USUAL_TIMEOUT: &str = "30s";
 
-/// The time for a whole request: what somebody set, or none to speak of, because silence is bounded
-/// and not length.
+/// The time for a whole request: what was set, or a day, because only silence is bounded.
 fn timeout_of(set: Option<String>) -> String {
     let set = set.filter(|text| text != USUAL_TIMEOUT);
     set.unwrap_or_else(|| "1 day".to_owned())

@@ -1,6 +1,6 @@
 //! The end of a silence. Requests that a server got while it was away may never be answered, and
-//! their connections may take long to find out. So somebody listens: when the server answers again
-//! after it was silent, requests from before that are given up, and whoever asked asks again.
+//! their connections may take long to find out. When the server answers again after a silence, the
+//! requests from before it are given up, and their callers ask again.
 
 use forebay_base::sync::{Mutex, lock};
 use futures_util::future::{Either, select};
@@ -72,7 +72,7 @@ impl Silence {
         answered
     }
 
-    /// Listens for the end of silences for ever. `probe` asks for something small.
+    /// Watches for the end of each silence, without end. `probe` asks for something small.
     pub(crate) async fn listen<T, F: Future<Output = Result<T>>>(&self, probe: impl Fn() -> F) {
         let mut unanswered = 0;
         loop {

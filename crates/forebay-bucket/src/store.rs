@@ -403,7 +403,7 @@ impl Core {
             Job::Map(mut append) => {
                 // A map that could not be made is made some records later.
                 let made = self.asker.append(&mut append);
-                // Whoever made the mark, and with whatever bytes, it is there.
+                // The mark counts, whoever made it and whatever its bytes are.
                 let is_mark = append.key() == MAPPED_KEY;
                 let is_made = match made {
                     Ok(Appended::Ours) => true,
