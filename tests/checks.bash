@@ -1,9 +1,11 @@
 # The common part of the checks with clients; sourced by those scripts, not run.
 #
-# They set `server` to the serving process, and define `prepare`, which is called before each check.
+# They set `server` to the serving process and `scratch` to their folder, and define `prepare`, which is called before each check.
 # shellcheck shell=bash
 passed=0 failed=0 ignored=0
 server=
+# A check that hangs would hold the whole run until it is cut off, without a word about which it was.
+check_seconds=600
 
 # Shows what exists against expectation. A function, because `set -e` does not see a `!`.
 lacks() {
@@ -16,6 +18,21 @@ end() {
   local status=$?
   server=
   return "$status"
+}
+
+# Kills what runs in the scratch folder when the check has had its time, which also frees clients of a
+# mount: they wait for its server, and no signal reaches them. Ends with the check.
+watch() {
+  local name=$1 sleeping
+  trap 'kill "$sleeping" 2>/dev/null; exit 0' TERM
+  sleep "$check_seconds" &
+  sleeping=$!
+  wait "$sleeping"
+  {
+    echo "$name did not end within $check_seconds s; there ran:"
+    ps --ppid 2 -p 2 --deselect -o pid,ppid,stat,etimes,wchan:24,args
+  } >>server.log
+  pkill -KILL -f -- "$scratch"
 }
 
 # ignore NAME REASON: names and counts a check that cannot run here.
@@ -37,9 +54,14 @@ check() {
   done
   prepare
   : >server.log
+  watch "$name" >/dev/null 2>&1 &
+  local watching=$!
   # Not as a condition: bash would ignore `set -e` in the whole check.
   ("check_$name") >check.log 2>&1
-  if [ $? -eq 0 ]; then
+  local status=$?
+  kill -TERM "$watching" 2>/dev/null
+  wait "$watching" 2>/dev/null
+  if [ "$status" -eq 0 ]; then
     echo "test $name ... ok"
     passed=$((passed + 1))
   else
