@@ -16,6 +16,8 @@ use rustix::mount::UnmountFlags;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// How long a test waits for what has to happen: the kernel reports a last close without waiting
@@ -47,8 +49,31 @@ pub(crate) fn is_left_out(name: &str) -> bool {
     }
 }
 
+/// How long a mount may last: a test that waits for its own mount cannot be killed, and would hold all
+/// others until somebody aborts the mount by hand.
+const MOUNT_LASTS: Duration = Duration::from_secs(400);
+
+/// Aborts the mount at `place` if the returned sender is still there after [`MOUNT_LASTS`].
+fn abort_late(place: PathBuf) -> Sender<()> {
+    let (sender, ended) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if ended.recv_timeout(MOUNT_LASTS) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("{} is aborted: its test does not end", place.display());
+            abort(&place);
+        }
+    });
+    sender
+}
+
+/// Ends the mount at `place` by force: requests fail, so that nothing waits.
+fn abort(place: &Path) {
+    let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
+    rustix::mount::unmount(place, flags).unwrap_or_default();
+}
+
 /// A mounted folder and its source.
 pub(crate) struct TestMount {
+    _lasts: Sender<()>,
     folder: TempDir,
     rt: Rt,
     pub(crate) cache: Cache,
@@ -105,6 +130,7 @@ impl TestMount {
         };
         let mount = Mount::start(&settings, parts).expect("it is mounted");
         TestMount {
+            _lasts: abort_late(folder.path().join("mount")),
             folder,
             rt,
             cache,
@@ -216,11 +242,9 @@ impl TestMount {
 impl Drop for TestMount {
     fn drop(&mut self) {
         // If a test failed, files of this process may still be open, and their last close would
-        // wait for an answer of threads that are gone. If the mount is ended by force, nothing
-        // waits.
+        // wait for an answer of threads that are gone.
         if self.mount.is_some() {
-            let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
-            rustix::mount::unmount(self.path(""), flags).unwrap_or_default();
+            abort(&self.path(""));
         }
     }
 }
