@@ -1,5 +1,7 @@
 //! What one of our processes caches no other does, whatever path leads to it.
 
+#[path = "serve_nbd/lifetime.rs"]
+mod lifetime;
 #[path = "mount_model/mounted.rs"]
 mod mounted;
 

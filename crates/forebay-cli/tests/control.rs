@@ -3,6 +3,8 @@
 
 #[path = "serve_nbd/client.rs"]
 mod client;
+#[path = "serve_nbd/lifetime.rs"]
+mod lifetime;
 #[path = "mount_model/mounted.rs"]
 mod mounted;
 #[path = "serve_nbd/server.rs"]

@@ -4,6 +4,8 @@
 //!
 //! The seed is printed; `FOREBAY_SEED=N` runs only that one.
 
+#[path = "serve_nbd/lifetime.rs"]
+mod lifetime;
 #[path = "mount_model/mapping.rs"]
 mod mapping;
 #[path = "mount_model/mounted.rs"]

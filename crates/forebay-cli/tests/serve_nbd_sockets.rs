@@ -3,6 +3,8 @@
 
 #[path = "serve_nbd/client.rs"]
 mod client;
+#[path = "serve_nbd/lifetime.rs"]
+mod lifetime;
 #[path = "serve_nbd/server.rs"]
 mod server;
 

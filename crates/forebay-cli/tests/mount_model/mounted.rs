@@ -2,16 +2,12 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-#[path = "../serve_nbd/lifetime.rs"]
-mod lifetime;
-
-use lifetime::end_late;
+use super::lifetime::end_late;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::Sender;
 use tempfile::TempDir;
 
 /// Whether the test `name` is left out because nothing can be mounted here; prints the reason.
@@ -29,7 +25,6 @@ pub(crate) fn is_left_out(name: &str) -> bool {
 
 /// A mounted folder, the folder below it, and the server.
 pub(crate) struct Mounted {
-    _lasts: Sender<()>,
     folder: TempDir,
     child: Child,
 }
@@ -62,16 +57,12 @@ impl Mounted {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program starts");
-        let lasts = end_late(&child);
+        end_late(&child);
         let mut line = String::new();
         let stdout = child.stdout.as_mut().expect("it is piped");
         let reported = BufReader::new(stdout).read_line(&mut line);
         reported.expect("it is a pipe");
-        let mounted = Mounted {
-            _lasts: lasts,
-            folder,
-            child,
-        };
+        let mounted = Mounted { folder, child };
         assert!(!line.is_empty(), "it did not mount");
         mounted
     }

@@ -1,23 +1,26 @@
 //! The longest that a server of a test may live.
 
+use forebay_rt::thread::spawn;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::process::Child;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::Duration;
 
-/// Kills `server` after 400 s if the returned sender is still there: its test hangs, and would hold
-/// all others with it.
-pub(crate) fn end_late(server: &Child) -> Sender<()> {
-    let (sender, ended) = channel::<()>();
+/// Kills `server` after 400 s if it is still there: its test hangs, and would hold all others with
+/// it.
+pub(crate) fn end_late(server: &Child) {
     let process = pidfd_open(Pid::from_child(server), PidfdFlags::empty());
     let process = process.expect("the server is ours");
-    std::thread::spawn(move || {
-        let limit = Duration::from_secs(400);
-        if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+    let watching = spawn("lifetime", move || {
+        let limit = Timespec {
+            tv_sec: 400,
+            tv_nsec: 0,
+        };
+        let mut fds = [PollFd::new(&process, PollFlags::IN)];
+        if poll(&mut fds, Some(&limit)) == Ok(0) {
             eprintln!("a server is killed: its test does not end");
             // It may have ended by itself.
-            let _ = pidfd_send_signal(process, Signal::KILL);
+            let _ = pidfd_send_signal(&process, Signal::KILL);
         }
     });
-    sender
+    drop(watching.expect("a thread"));
 }

@@ -2,21 +2,16 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-#[path = "lifetime.rs"]
-mod lifetime;
-
 use super::client::Client;
-use lifetime::end_late;
+use super::lifetime::end_late;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs::DirEntry;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc::Sender;
 
 pub(crate) struct Served {
-    _lasts: Sender<()>,
     child: Child,
     pub(crate) socket: PathBuf,
 }
@@ -65,7 +60,7 @@ impl Served {
     /// The same for a command that serves at `socket`.
     pub(crate) fn started(mut command: Command, socket: PathBuf) -> Served {
         let mut child = command.spawn().expect("the program starts");
-        let lasts = end_late(&child);
+        end_late(&child);
         let mut line = String::new();
         let stdout = child.stdout.as_mut().expect("it is piped");
         BufReader::new(stdout)
@@ -78,11 +73,7 @@ impl Served {
             panic!("the server did not start: {text}");
         }
         assert!(line.starts_with("nbd+unix:///?socket="), "{line}");
-        Served {
-            _lasts: lasts,
-            child,
-            socket,
-        }
+        Served { child, socket }
     }
 
     pub(crate) fn client(&self) -> Client {

@@ -7,7 +7,7 @@ pub(crate) mod below;
 use forebay::{AttachedStore, Cache, Settings};
 use forebay_base::Span;
 use forebay_fuse::{Mount, MountFlags, MountParts, MountSettings, Shares, can_mount};
-use forebay_rt::thread::Stopwatch;
+use forebay_rt::thread::{Stopwatch, pause_current, spawn};
 use forebay_rt::{Rt, block_on};
 use forebay_store::{
     Failure, Fault, FaultAction, FaultStore, FileStore, FileStoreSettings, IoKind,
@@ -16,8 +16,6 @@ use rustix::mount::UnmountFlags;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender};
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// How long a test waits for what has to happen: the kernel reports a last close without waiting
@@ -49,20 +47,23 @@ pub(crate) fn is_left_out(name: &str) -> bool {
     }
 }
 
-/// How long a mount may last: a test that waits for its own mount cannot be killed, and would hold all
-/// others until somebody aborts the mount by hand.
-const MOUNT_LASTS: Duration = Duration::from_secs(400);
+/// How long a mount may last: a test that waits for its own mount cannot be killed, and would hold
+/// all others until somebody aborts the mount by hand.
+const MOUNT_LASTS: Span = Span::from_secs(400);
 
-/// Aborts the mount at `place` if the returned sender is still there after [`MOUNT_LASTS`].
-fn abort_late(place: PathBuf) -> Sender<()> {
-    let (sender, ended) = std::sync::mpsc::channel::<()>();
-    std::thread::spawn(move || {
-        if ended.recv_timeout(MOUNT_LASTS) == Err(RecvTimeoutError::Timeout) {
+/// Aborts the mount at `place` if what is returned is still there after [`MOUNT_LASTS`].
+fn abort_late(place: PathBuf) -> Arc<()> {
+    let lasts = Arc::new(());
+    let weak = Arc::downgrade(&lasts);
+    let watching = spawn("lifetime", move || {
+        pause_current(MOUNT_LASTS);
+        if weak.upgrade().is_some() {
             eprintln!("{} is aborted: its test does not end", place.display());
             abort(&place);
         }
     });
-    sender
+    drop(watching.expect("a thread"));
+    lasts
 }
 
 /// Ends the mount at `place` by force: requests fail, so that nothing waits.
@@ -73,7 +74,7 @@ fn abort(place: &Path) {
 
 /// A mounted folder and its source.
 pub(crate) struct TestMount {
-    _lasts: Sender<()>,
+    _lasts: Arc<()>,
     folder: TempDir,
     rt: Rt,
     pub(crate) cache: Cache,
