@@ -78,6 +78,11 @@ impl Asker {
         }
     }
 
+    /// Asks the bucket of a volume for something else than serving it.
+    pub(crate) fn of_task(bucket: Arc<dyn Bucket>) -> Asker {
+        Asker::new(bucket, String::new(), OPENING_TIMEOUT)
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -126,6 +131,16 @@ impl Asker {
         let call = Call::Remove { key: key.clone() };
         let remove = || self.bucket.remove_all(keys).map(|()| Reply::Done);
         self.ask_with(&call, tries, remove)
+    }
+
+    /// Removes objects, and asks again as long as anything is asked again.
+    ///
+    /// # Errors
+    /// As [`Asker::ask`].
+    pub(crate) fn remove_batch(&self, keys: &[String]) -> Result<(), Trouble> {
+        let mut tries = Tries::begin();
+        while self.remove_all(keys, &mut tries)? == Reply::Unknown {}
+        Ok(())
     }
 
     fn ask_with(
@@ -220,6 +235,31 @@ impl Asker {
                 Reply::Bytes(bytes) => return Ok(Some(bytes)),
                 Reply::Missing => return Ok(None),
                 _ => {}
+            }
+        }
+    }
+
+    /// A whole object, if it is there.
+    ///
+    /// # Errors
+    /// As [`Asker::ask`].
+    pub(crate) fn object(&self, key: &str) -> Result<Option<Vec<u8>>, Trouble> {
+        let call = Call::Get {
+            key: key.to_owned(),
+            range: None,
+        };
+        self.get(&call)
+    }
+
+    /// The keys that begin with `prefix`, and the lengths of their objects in bytes.
+    ///
+    /// # Errors
+    /// As [`Asker::ask`].
+    pub(crate) fn list(&self, prefix: &'static str) -> Result<Vec<(String, u64)>, Trouble> {
+        let mut tries = Tries::begin();
+        loop {
+            if let Reply::Keys(keys) = self.ask(&Call::List { prefix }, &mut tries)? {
+                return Ok(keys);
             }
         }
     }

@@ -1,11 +1,11 @@
 //! Reads everything that a volume consists of.
 
 use crate::abreast::abreast;
-use crate::asker::{Asker, Tries};
+use crate::asker::Asker;
 use crate::store::BucketError;
 use forebay_volume::{
-    Call, ChunkObject, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, Manifest, Map, Opened, Record, Reply,
-    TWIN_PREFIX, Twin, VolumeFault, map_key, number_of,
+    ChunkObject, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, Manifest, Map, Opened, PageFormat, Record,
+    TWIN_PREFIX, Twin, VolumeFault, check_wrapped, map_key, number_of, wrapped_key,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,6 +32,8 @@ pub(crate) enum Item {
     Map(u64),
     /// The object [`MAPPED_KEY`].
     Mapped,
+    /// Both copies of a wrapped key of the volume.
+    Key(u64),
 }
 
 impl Asker {
@@ -51,27 +53,13 @@ impl Asker {
         Ok(all)
     }
 
-    pub(crate) fn list(&self, prefix: &'static str) -> Result<Vec<(String, u64)>, BucketError> {
-        let mut tries = Tries::begin();
-        loop {
-            if let Reply::Keys(keys) = self.ask(&Call::List { prefix }, &mut tries)? {
-                return Ok(keys);
-            }
-        }
-    }
-
     /// All that `opened` consists of, but for the manifest.
     pub(crate) fn items(&self, opened: &Opened) -> Result<Vec<Item>, BucketError> {
         let map = &opened.map;
-        let Manifest {
-            length_bytes,
-            chunk_bytes,
-            ..
-        } = opened.manifest;
-        let chunk_bytes = u64::from(chunk_bytes);
-        let chunks = map.chunks().map(|(chunk, object)| {
-            Item::Chunk(object, chunk_bytes.min(length_bytes - chunk * chunk_bytes))
-        });
+        let manifest = opened.manifest;
+        let chunks = map
+            .chunks()
+            .map(|(chunk, object)| Item::Chunk(object, manifest.object_bytes(chunk)));
         let mut items: Vec<Item> = chunks.collect();
         // Two maps stay, and all records after the older one, which the record of the newer names.
         let older = opened.older.max(self.mapped_of(opened.base)?);
@@ -95,6 +83,13 @@ impl Asker {
         there.extend(numbers(&self.list(TWIN_PREFIX)?, TWIN_PREFIX));
         if !(1..=older).all(|number| there.contains(&number)) {
             items.push(Item::Mapped);
+        }
+        if manifest.pages == PageFormat::Encrypted {
+            let mut numbers = self.key_numbers(manifest.id)?;
+            if numbers.is_empty() {
+                numbers.insert(1);
+            }
+            items.extend(numbers.into_iter().map(Item::Key));
         }
         Ok(items)
     }
@@ -129,15 +124,6 @@ impl Asker {
         })
     }
 
-    /// A whole object, if it is there.
-    pub(crate) fn object(&self, key: &str) -> Result<Option<Vec<u8>>, BucketError> {
-        let call = Call::Get {
-            key: key.to_owned(),
-            range: None,
-        };
-        Ok(self.get(&call)?)
-    }
-
     fn check_item(
         &self,
         manifest: &Manifest,
@@ -170,6 +156,17 @@ impl Asker {
                 checked.faults.push(missing(MAPPED_KEY));
             }
             Item::Mapped => {}
+            Item::Key(number) => {
+                for twin in Twin::BOTH {
+                    let key = wrapped_key(manifest.id, twin, number);
+                    let check = |it: Vec<u8>| check_wrapped(manifest.id, number, &key, &it);
+                    match self.object(&key)?.map(check) {
+                        None => checked.faults.push(missing(&key)),
+                        Some(Ok(())) => {}
+                        Some(Err(fault)) => checked.faults.push(fault.to_string()),
+                    }
+                }
+            }
         }
         Ok(checked)
     }

@@ -5,13 +5,13 @@ use crate::asker::Asker;
 use crate::bucket::{Bucket, Trouble};
 use crate::check::Item;
 use crate::store::BucketError;
-use crate::upkeep::{asker, batches_of};
+use crate::upkeep::batches_of;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::fresh_number;
 use forebay_volume::{
-    Access, Append, Appended, Collected, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, MAPPED,
-    MAPPED_KEY, Manifest, Map, Opened, PROBE_PREFIX, Record, TWIN_PREFIX, Twin, VolumeFault,
-    Writer, Writing, map_key, number_of,
+    Access, Append, Appended, Collected, DATA_PREFIX, KEY_PREFIX, LOG_PREFIX, MANIFEST_KEY,
+    MAP_PREFIX, MAPPED, MAPPED_KEY, Manifest, Map, Opened, PROBE_PREFIX, Record, TWIN_PREFIX, Twin,
+    VolumeFault, Writer, Writing, check_wrapped, map_key, number_of, wrapped_key,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +43,7 @@ pub fn copy(
     to: Arc<dyn Bucket>,
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
-    let (from, to) = (Arc::new(asker(from)), Arc::new(asker(to)));
+    let (from, to) = (Arc::new(Asker::of_task(from)), Arc::new(Asker::of_task(to)));
     if to.object(MANIFEST_KEY)?.is_some() {
         return Err(BucketError::Occupied);
     }
@@ -78,7 +78,7 @@ pub fn remove(
     is_forced: bool,
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
-    let asker = Arc::new(asker(bucket));
+    let asker = Arc::new(Asker::of_task(bucket));
     // A server that still runs is to end.
     let opened = asker.open(writing("a removal", is_forced)?);
     if !is_forced {
@@ -91,6 +91,7 @@ pub fn remove(
         TWIN_PREFIX,
         LOG_PREFIX,
         PROBE_PREFIX,
+        KEY_PREFIX,
     ];
     for prefix in prefixes {
         keys.extend(asker.list(prefix)?);
@@ -191,6 +192,9 @@ impl Asker {
             Item::Record(number, _) => Twin::BOTH.map(|twin| twin.key(*number)).to_vec(),
             Item::Map(number) => vec![map_key(*number)],
             Item::Mapped => Vec::new(),
+            Item::Key(number) => Twin::BOTH
+                .map(|twin| wrapped_key(manifest.id, twin, *number))
+                .to_vec(),
         };
         let (mut copied, mut missing) = (Collected::default(), None);
         for key in keys {
@@ -203,6 +207,7 @@ impl Asker {
                 Item::Record(number, _) => drop(Record::decode(*number, &bytes)?),
                 Item::Map(number) => drop(Map::decode(manifest, *number, &bytes)?),
                 Item::Mapped => {}
+                Item::Key(number) => check_wrapped(manifest.id, *number, &key, &bytes)?,
             }
             copied.objects += 1;
             copied.bytes += bytes.len() as u64;

@@ -258,6 +258,7 @@ impl Desk {
 
     fn begin_read(&mut self, mut io: Io, is_repeated: bool, ended: &mut Ended) {
         let mut pieces: Vec<Piece> = Vec::new();
+        let format = self.manifest().pages;
         let first_page = io.request().offset_bytes / PAGE_BYTES;
         for index in 0..io.page_count() {
             let page = first_page + index as u64;
@@ -275,11 +276,11 @@ impl Desk {
                     io.fill_page(index, 0, bytes);
                     continue;
                 }
-                source => piece_of(index, source),
+                source => piece_of(index, page, source),
             };
-            match pieces.last_mut() {
-                Some(last) if last.goes_on_with(&piece) => last.bytes.end = piece.bytes.end,
-                _ => pieces.push(piece),
+            let last = pieces.last_mut();
+            if !last.is_some_and(|last| last.goes_on_with(&piece, format)) {
+                pieces.push(piece);
             }
         }
         if pieces.is_empty() {
@@ -482,17 +483,17 @@ impl Desk {
         bytes.reserve_exact(self.manifest().chunk_bytes as usize);
         let mut base = None;
         let mut inline = Vec::new();
-        for (index, (_, source)) in self.writer.assemble(scope, chunk).enumerate() {
+        for (index, (page, source)) in self.writer.assemble(scope, chunk).enumerate() {
             match source {
-                Source::Memory(page) => {
-                    bytes.extend(page);
+                Source::Memory(memory) => {
+                    bytes.extend(memory);
                     continue;
                 }
                 Source::Chunk(object, _) => {
                     let (_, pages) = base.get_or_insert_with(|| (object, Vec::new()));
                     pages.push(index);
                 }
-                Source::Record { .. } => inline.push((index, piece_of(index, source))),
+                Source::Record { .. } => inline.push(piece_of(index, page, source)),
                 Source::Zeros => {}
             }
             bytes.extend([0; PAGE]);
@@ -500,6 +501,8 @@ impl Desk {
         UploadJob {
             chunk,
             name,
+            first_page: self.manifest().pages_of(chunk).start,
+            writer: self.writer.map().writer(),
             bytes,
             base,
             inline,
@@ -680,7 +683,7 @@ impl Desk {
             return None;
         }
         let percent = u64::from(self.limits.dead_percent?);
-        let least = FREE_DEAD_CHUNKS * u64::from(self.manifest().chunk_bytes);
+        let least = FREE_DEAD_CHUNKS * self.manifest().whole_object_bytes();
         let most = (self.writer.live_bytes() / 100).saturating_mul(percent);
         Some(most.max(least))
     }

@@ -6,10 +6,9 @@ use crate::bucket::Trouble;
 use forebay_rt::say;
 use forebay_store::{Failure, Io};
 use forebay_volume::{
-    Append, Appended, Body, Call, ChunkName, ChunkObject, InlinePage, PAGE_BYTES, Progress, Record,
-    Reply, Source, Twin, VolumeFault, crc32c,
+    Append, Appended, Body, Call, ChunkName, ChunkObject, Holder, InlinePage, PAGE_BYTES,
+    PageCodec, PageFormat, Progress, Record, Reply, Source, Twin, VolumeFault, crc32c,
 };
-use std::ops::Range;
 
 const PAGE: usize = PAGE_BYTES as usize;
 
@@ -42,12 +41,14 @@ pub(crate) struct ReadJob {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) first: usize,
-    pub(crate) key: String,
-    /// The other copy of the object, if it has one.
-    pub(crate) other: Option<String>,
-    pub(crate) bytes: Range<u64>,
-    /// The checksum of these bytes, if there is one.
-    pub(crate) crc: Option<u32>,
+    /// The number of the first of them in the volume, and how many they are.
+    page: u64,
+    count: usize,
+    holder: Holder,
+    /// Where they begin in the object.
+    at: u64,
+    /// The checksum of what is stored there, if the map has one.
+    crc: Option<u32>,
 }
 
 /// A chunk that becomes an object.
@@ -55,12 +56,16 @@ pub(crate) struct Piece {
 pub(crate) struct UploadJob {
     pub(crate) chunk: u64,
     pub(crate) name: ChunkName,
-    /// What is known of its bytes; afterwards the memory, if nobody shares it any more.
+    /// The number of its first page in the volume.
+    pub(crate) first_page: u64,
+    /// The number of the writer that makes it.
+    pub(crate) writer: u128,
+    /// What is known of its pages; afterwards the memory, if nobody shares it any more.
     pub(crate) bytes: Vec<u8>,
-    /// The object that it replaces, and the pages that are taken over from there.
+    /// The object that it replaces, and the pages that are taken over from there, by their places.
     pub(crate) base: Option<(ChunkObject, Vec<usize>)>,
-    /// Pages that are taken over from records: page, key, byte, checksum.
-    pub(crate) inline: Vec<(usize, Piece)>,
+    /// Pages that are taken over from records.
+    pub(crate) inline: Vec<Piece>,
     /// How many uploads had failed when this one began.
     pub(crate) failures_before: u64,
 }
@@ -98,17 +103,17 @@ pub(crate) enum ReadEnd {
 
 impl Asker {
     /// Fills the pages of a read.
-    pub(crate) fn read(&self, job: Box<ReadJob>) -> ReadEnd {
+    pub(crate) fn read(&self, codec: &PageCodec, job: Box<ReadJob>) -> ReadEnd {
         let mut job = job;
         for piece in &job.pieces {
-            match self.fetch(piece, job.is_repeated) {
+            match self.fetch(codec, piece, job.is_repeated) {
                 Ok(Some(bytes)) => {
                     for (index, page) in bytes.chunks(PAGE).enumerate() {
                         job.io.fill_page(piece.first + index, 0, page);
                     }
                 }
                 Ok(None) => {
-                    let key = piece.key.clone();
+                    let key = piece.key();
                     return ReadEnd::Missing(job, key);
                 }
                 Err(failure) => return ReadEnd::Failed(job.io, failure),
@@ -117,60 +122,69 @@ impl Asker {
         ReadEnd::Done(job.io)
     }
 
-    /// The bytes of `piece`, checked as far as can be; none if its object is not there. If it
+    /// The pages of `piece`, checked as far as can be; none if its object is not there. If it
     /// `must_be`, it is asked for again before that.
-    fn fetch(&self, piece: &Piece, must_be: bool) -> Result<Option<Vec<u8>>, Failure> {
-        let keys = [Some(piece.key.clone()), piece.other.clone()];
-        let calls = keys.into_iter().flatten().map(|key| Call::Get {
+    fn fetch(
+        &self,
+        codec: &PageCodec,
+        piece: &Piece,
+        must_be: bool,
+    ) -> Result<Option<Vec<u8>>, Failure> {
+        let pages = codec.pages_of(piece.holder);
+        let stored_bytes = pages.stored_bytes();
+        let length_bytes = piece.count as u64 * stored_bytes;
+        let calls = piece.keys().into_iter().map(|key| Call::Get {
             key,
-            range: Some(piece.bytes.clone()),
+            range: Some(piece.at..piece.at + length_bytes),
         });
         let calls: Vec<Call> = calls.collect();
-        let length_bytes = piece.bytes.end - piece.bytes.start;
-        let is_right = |bytes: &[u8]| {
-            bytes.len() as u64 == length_bytes && piece.crc.is_none_or(|crc| crc == crc32c(bytes))
+        let open = |stored: Vec<u8>| {
+            let is_right = stored.len() as u64 == length_bytes
+                && piece.crc.is_none_or(|crc| crc == crc32c(&stored));
+            if !is_right {
+                return None;
+            }
+            pages.open_all(piece.page, stored)
         };
-        self.get_right(&piece.key, &calls, must_be, is_right)
+        self.get_right(&piece.key(), &calls, must_be, open)
     }
 
     /// An answer that cannot be right, or that says that an object of the volume is not there, may
     /// be one of a server or a line in trouble: it is asked for again for as long as any other
     /// answer is waited for, and once more if the object was bad before. `calls` ask for its
-    /// copies.
+    /// copies, and `open` returns none for what cannot be right.
     fn get_right(
         &self,
         key: &str,
         calls: &[Call],
         must_be: bool,
-        is_right: impl Fn(&[u8]) -> bool,
+        open: impl Fn(Vec<u8>) -> Option<Vec<u8>>,
     ) -> Result<Option<Vec<u8>>, Failure> {
         let mut tries = Tries::begin();
         loop {
             let is_last = self.is_last_of_bad(key, &tries);
-            let mut found = None;
+            let mut is_there = false;
             for call in calls {
-                let bytes = self.get(call).map_err(|trouble| trouble.failure)?;
-                found = bytes.or(found);
-                if found.as_ref().is_some_and(|bytes| is_right(bytes)) {
-                    break;
-                }
-            }
-            match found {
-                Some(bytes) if is_right(&bytes) => {
+                let found = self.get(call).map_err(|trouble| trouble.failure)?;
+                is_there |= found.is_some();
+                if let Some(bytes) = found.and_then(&open) {
                     self.note_good(key);
                     return Ok(Some(bytes));
                 }
-                None if !must_be => return Ok(None),
-                found if is_last => {
-                    self.note_bad(key);
-                    if found.is_none() {
-                        return Ok(None);
-                    }
-                    self.say_damaged(key);
-                    return Err(Failure::Device(5));
-                }
-                _ => self.wait_for_better(&mut tries),
             }
+            if !is_there && !must_be {
+                return Ok(None);
+            }
+            if !is_last {
+                self.wait_for_better(&mut tries);
+                continue;
+            }
+            self.note_bad(key);
+            if !is_there {
+                return Ok(None);
+            }
+            self.say_damaged(key);
+            return Err(Failure::Device(5));
         }
     }
 
@@ -179,37 +193,36 @@ impl Asker {
     ///
     /// # Errors
     /// [`Unmade`].
-    pub(crate) fn upload(&self, job: &mut UploadJob, must_be: bool) -> Result<Option<u32>, Unmade> {
-        if let Some((object, pages)) = &job.base {
-            let key = object.name.to_string();
-            let call = Call::Get {
-                key: key.clone(),
-                range: None,
-            };
-            let length = job.bytes.len();
-            let is_right = |bytes: &[u8]| bytes.len() == length && crc32c(bytes) == object.crc;
-            let Some(found) = self.get_right(&key, &[call], must_be, is_right)? else {
-                return Err(Unmade::Missing(key));
-            };
-            for &page in pages {
-                let at = page * PAGE..(page + 1) * PAGE;
+    pub(crate) fn upload(
+        &self,
+        codec: &PageCodec,
+        job: &mut UploadJob,
+        must_be: bool,
+    ) -> Result<Option<u32>, Unmade> {
+        if let Some((object, places)) = &job.base {
+            let found = self.base(codec, job, *object, must_be)?;
+            for &place in places {
+                let at = place * PAGE..(place + 1) * PAGE;
                 job.bytes[at.clone()].copy_from_slice(&found[at]);
             }
         }
-        for (page, piece) in &job.inline {
-            let Some(found) = self.fetch(piece, must_be)? else {
-                return Err(Unmade::Missing(piece.key.clone()));
+        for piece in &job.inline {
+            let Some(found) = self.fetch(codec, piece, must_be)? else {
+                return Err(Unmade::Missing(piece.key()));
             };
-            job.bytes[page * PAGE..(page + 1) * PAGE].copy_from_slice(&found);
+            let at = piece.first * PAGE;
+            job.bytes[at..at + PAGE].copy_from_slice(&found);
         }
         if is_zeros(&job.bytes) {
             return Ok(None);
         }
-        let bytes = std::mem::take(&mut job.bytes);
+        let bytes = job.object(codec);
         let crc = crc32c(&bytes);
         let mut append = Append::new(job.name.to_string(), bytes);
         let appended = self.append(&mut append);
-        job.bytes = append.into_bytes().unwrap_or_default();
+        if job.bytes.is_empty() {
+            job.bytes = append.into_bytes().unwrap_or_default();
+        }
         match appended {
             Ok(Appended::Ours) => Ok(Some(crc)),
             Ok(Appended::Theirs) => {
@@ -223,6 +236,29 @@ impl Asker {
             }
             Err(trouble) => Err(trouble.failure.into()),
         }
+    }
+
+    /// The pages of the object that `job` replaces.
+    fn base(
+        &self,
+        codec: &PageCodec,
+        job: &UploadJob,
+        object: ChunkObject,
+        must_be: bool,
+    ) -> Result<Vec<u8>, Unmade> {
+        let pages = codec.pages_of(Holder::Chunk(object.name));
+        let length = job.bytes.len() / PAGE * pages.stored_bytes() as usize;
+        let key = object.name.to_string();
+        let call = Call::Get {
+            key: key.clone(),
+            range: None,
+        };
+        let open = |stored: Vec<u8>| {
+            let is_right = stored.len() == length && crc32c(&stored) == object.crc;
+            is_right.then(|| pages.open_all(job.first_page, stored))?
+        };
+        let found = self.get_right(&key, &[call], must_be, open)?;
+        found.ok_or(Unmade::Missing(key))
     }
 
     /// Makes a copy of a record. `next` and `answer` are those of the writer for this copy.
@@ -249,16 +285,15 @@ impl Asker {
     }
 
     /// The bytes of a page that lies in a record; none if they cannot be had now.
-    pub(crate) fn page_of_record(&self, from: InlinePage) -> Option<Vec<u8>> {
-        let [key, other] = Twin::BOTH.map(|twin| twin.key(from.record));
-        let piece = Piece {
-            first: 0,
-            key,
-            other: Some(other),
-            bytes: from.at..from.at + PAGE_BYTES,
-            crc: Some(from.crc),
-        };
-        self.fetch(&piece, false).ok()?
+    pub(crate) fn page_of_record(
+        &self,
+        codec: &PageCodec,
+        page: u64,
+        from: InlinePage,
+    ) -> Option<Vec<u8>> {
+        let InlinePage { record, at, crc } = from;
+        let piece = piece_of(0, page, Source::Record { record, at, crc });
+        self.fetch(codec, &piece, false).ok()?
     }
 
     /// Removes objects that nobody needs.
@@ -318,31 +353,63 @@ fn is_zeros(bytes: &[u8]) -> bool {
     words.iter().all(|&word| u64::from_ne_bytes(word) == 0) && rest.iter().all(|&byte| byte == 0)
 }
 
-impl Piece {
-    pub(crate) fn goes_on_with(&self, next: &Piece) -> bool {
-        let pages = (self.bytes.end - self.bytes.start) / PAGE_BYTES;
-        self.key == next.key
-            && self.bytes.end == next.bytes.start
-            && self.first + pages as usize == next.first
-            && self.crc.is_none()
+impl UploadJob {
+    /// The object. Its memory is that of the pages, if they lie there as they are.
+    fn object(&mut self, codec: &PageCodec) -> Vec<u8> {
+        if codec.format() == PageFormat::Plain {
+            return std::mem::take(&mut self.bytes);
+        }
+        let pages = codec.pages_of(Holder::Chunk(self.name));
+        let count = self.bytes.len() / PAGE;
+        let mut object = Vec::with_capacity(count * pages.stored_bytes() as usize);
+        for (page, bytes) in (self.first_page..).zip(self.bytes.chunks_exact(PAGE)) {
+            pages.seal(self.writer, page, bytes, &mut object);
+        }
+        object
     }
 }
 
-/// Page `index` of a request, which lies in the bucket.
-pub(crate) fn piece_of(first: usize, source: Source<'_>) -> Piece {
-    let (key, other, at, crc) = match source {
-        Source::Chunk(object, at) => (object.name.to_string(), None, at, None),
-        Source::Record { record, at, crc } => {
-            let [key, other] = Twin::BOTH.map(|twin| twin.key(record));
-            (key, Some(other), at, Some(crc))
+impl Piece {
+    /// The key of its object, and of the second copy if there is one.
+    fn keys(&self) -> Vec<String> {
+        match self.holder {
+            Holder::Chunk(name) => vec![name.to_string()],
+            Holder::Record(record) => Twin::BOTH.map(|twin| twin.key(record)).to_vec(),
         }
+    }
+
+    fn key(&self) -> String {
+        match self.holder {
+            Holder::Chunk(name) => name.to_string(),
+            Holder::Record(record) => Twin::First.key(record),
+        }
+    }
+
+    /// Takes `next` in, if it is the page after this in the same object. Each page of a record has
+    /// a checksum of its own.
+    pub(crate) fn goes_on_with(&mut self, next: &Piece, format: PageFormat) -> bool {
+        let goes_on = self.holder == next.holder
+            && self.at + self.count as u64 * format.stored_bytes() == next.at
+            && self.page + self.count as u64 == next.page
+            && self.crc.is_none();
+        self.count += if goes_on { next.count } else { 0 };
+        goes_on
+    }
+}
+
+/// Page `page` of the volume, which lies in the bucket, as number `first` of a request.
+pub(crate) fn piece_of(first: usize, page: u64, source: Source<'_>) -> Piece {
+    let (holder, at, crc) = match source {
+        Source::Chunk(object, at) => (Holder::Chunk(object.name), at, None),
+        Source::Record { record, at, crc } => (Holder::Record(record), at, Some(crc)),
         Source::Zeros | Source::Memory(_) => unreachable!("it lies in the bucket"),
     };
     Piece {
         first,
-        key,
-        other,
-        bytes: at..at + PAGE_BYTES,
+        page,
+        count: 1,
+        holder,
+        at,
         crc,
     }
 }

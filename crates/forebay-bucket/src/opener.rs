@@ -8,7 +8,7 @@ use forebay_rt::{fresh_number, say};
 use forebay_store::{
     Extent, Failure, Figure, Holes, Medium, Opener, Volume, VolumeError, VolumeMode,
 };
-use forebay_volume::{Access, Manifest, PAGE_BYTES, VolumeFault, Writing};
+use forebay_volume::{Access, Manifest, PAGE_BYTES, PageFormat, VolumeFault, Writing};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -35,6 +35,8 @@ pub const CHUNK_BYTES: u32 = 1 << 20;
 
 /// Its addresses are `s3://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`, `gs://BUCKET/PREFIX` and
 /// `folder:///PATH`.
+///
+/// A volume that is made has checksums of its pages, or is encrypted if the settings have a key.
 ///
 /// A volume has one writer, wherever it is, and any number of readers beside it. A reader sees the
 /// volume as of the moment in which it opened it, until `gc` removes what only that state needs.
@@ -105,11 +107,13 @@ impl BucketOpener {
         let create = match mode {
             VolumeMode::ReadOnly => return Ok(Access::Read),
             VolumeMode::ReadWrite => None,
-            VolumeMode::Create { length_bytes } => Some(Manifest::new(
-                fresh_number()?,
-                length_bytes,
-                self.chunk_bytes,
-            )?),
+            VolumeMode::Create { length_bytes } => {
+                let manifest = Manifest::new(fresh_number()?, length_bytes, self.chunk_bytes)?;
+                Some(manifest.with_pages(match self.settings.key {
+                    Some(_) => PageFormat::Encrypted,
+                    None => PageFormat::Checksum,
+                }))
+            }
         };
         Ok(Access::Write(Writing {
             writer: fresh_number()?,

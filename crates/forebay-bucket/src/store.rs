@@ -14,8 +14,8 @@ use forebay_rt::wait::{Slot, WaitQueue};
 use forebay_rt::{block_on, say};
 use forebay_store::{Crew, Durability, Extent, Failure, Geometry, Io, ObjectId, Store};
 use forebay_volume::{
-    Access, Appended, Call, MANIFEST_KEY, MAPPED_KEY, Manifest, Map, Opened, Opening, PAGE_BYTES,
-    Progress, Reply, Twin, VolumeFault, Writer,
+    Access, Appended, Call, MANIFEST_KEY, MAPPED_KEY, Manifest, Map, Opened, Opening, OwnerKey,
+    PAGE_BYTES, PageCodec, PageFormat, Progress, Reply, Twin, VolumeFault, Writer,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,7 +33,7 @@ const READERS: usize = 8;
 /// Threads for the two copies of a record, or a map, and for removals.
 const KEEPERS: usize = 3;
 /// Chunks in memory for each upload: as it was found, as it is put together and sent, and one that
-/// an answer which came too early leaves on its way.
+/// an answer which came too early leaves on its way. One more if pages lie there in another form.
 const UPLOAD_CHUNKS: u64 = 3;
 /// Chunks that are staged at least: half of them are uploaded while the others fill.
 const LEAST_STAGED_CHUNKS: u64 = 4;
@@ -50,6 +50,9 @@ pub struct BucketSettings {
     /// have more than this percentage of the bytes of those that are needed, and more than 64
     /// chunks. None: they stay until somebody runs `gc`.
     pub dead_percent: Option<u32>,
+    /// The key of an encrypted volume's owner. With [`Writing::create`] it opens the volume that is
+    /// made.
+    pub key: Option<OwnerKey>,
 }
 
 impl BucketSettings {
@@ -58,6 +61,7 @@ impl BucketSettings {
         memory_bytes: 64 << 20,
         answer_timeout: Span::from_secs(30),
         dead_percent: None,
+        key: None,
     };
 }
 
@@ -95,6 +99,9 @@ pub enum BucketError {
     /// A copy would lie upon something else.
     #[error("there is a volume already, or objects of one; copy to another place")]
     Occupied,
+    /// Two changes of a volume's key met.
+    #[error("another change of its key was faster; the key of that one opens it")]
+    KeyChanged,
     /// The system refused threads.
     #[error("a thread cannot be started: {0}")]
     System(#[from] io::Error),
@@ -144,7 +151,8 @@ struct Core {
     desk: Mutex<Desk>,
     arrivals: WaitQueue,
     asker: Arc<Asker>,
-    chunk_bytes: u64,
+    codec: PageCodec,
+    object_bytes: u64,
     /// Several threads may find out that another writer has the volume.
     is_fence_said: AtomicBool,
 }
@@ -176,13 +184,18 @@ impl BucketStore {
         let asker = Asker::new(bucket, name.to_owned(), settings.answer_timeout);
         let asker = Arc::new(asker);
         // What has no room is refused before its map is read.
-        if let Some(manifest) = asker.manifest(&access)? {
+        let known = asker.manifest(&access)?;
+        if let Some((manifest, is_there)) = known {
             limits(&manifest, settings.memory_bytes)?;
+            if !is_there {
+                asker.make_key(&manifest, settings.key.as_ref())?;
+            }
         }
         let opened = asker.open(access)?;
-        asker.note_open();
         let manifest = opened.manifest;
-        let writer = Writer::new(opened);
+        let codec = asker.unlock(&manifest, settings.key.as_ref())?;
+        asker.note_open();
+        let writer = Writer::with_codec(opened, codec.clone());
         let limits = Limits {
             dead_percent: settings.dead_percent,
             ..limits(&manifest, settings.memory_bytes)?
@@ -191,7 +204,8 @@ impl BucketStore {
             desk: Mutex::new(Desk::new(writer, limits, is_read_only)),
             arrivals: WaitQueue::new(),
             asker,
-            chunk_bytes: u64::from(manifest.chunk_bytes),
+            codec,
+            object_bytes: manifest.whole_object_bytes(),
             is_fence_said: AtomicBool::new(false),
         });
         let mut crew = Crew::default();
@@ -241,9 +255,11 @@ impl BucketStore {
 
 /// What fits into `memory_bytes`.
 fn limits(manifest: &Manifest, memory_bytes: u64) -> Result<Limits, BucketError> {
-    let chunk_bytes = u64::from(manifest.chunk_bytes);
+    let chunk_bytes = manifest.whole_object_bytes();
     let stack_bytes = SMALL_STACK_BYTES as u64;
-    let upload_bytes = UPLOAD_CHUNKS * chunk_bytes + stack_bytes;
+    let is_sealed = manifest.pages != PageFormat::Plain;
+    let upload_chunks = UPLOAD_CHUNKS + u64::from(is_sealed);
+    let upload_bytes = upload_chunks * chunk_bytes + stack_bytes;
     let crew_bytes = (READERS + KEEPERS) as u64 * stack_bytes;
     let map_bytes = Map::memory_bytes(manifest);
     let needed_bytes = LEAST_STAGED_CHUNKS * chunk_bytes + upload_bytes + crew_bytes + map_bytes;
@@ -309,15 +325,15 @@ impl Asker {
         Ok(read.into_iter().flatten().collect())
     }
 
-    /// What never changes of the volume that is there, or is to be made.
-    fn manifest(&self, access: &Access) -> Result<Option<Manifest>, BucketError> {
+    /// What never changes of the volume that is there (true), or is to be made (false).
+    fn manifest(&self, access: &Access) -> Result<Option<(Manifest, bool)>, BucketError> {
         let call = Call::Get {
             key: MANIFEST_KEY.to_owned(),
             range: None,
         };
         Ok(match (self.get(&call)?, access) {
-            (Some(bytes), _) => Some(Manifest::decode(&bytes)?),
-            (None, Access::Write(writing)) => writing.create,
+            (Some(bytes), _) => Some((Manifest::decode(&bytes)?, true)),
+            (None, Access::Write(writing)) => writing.create.map(|it| (it, false)),
             (None, Access::Read) => None,
         })
     }
@@ -337,7 +353,7 @@ impl Core {
         loop {
             let arrival = self.arrivals.listen();
             let mut ended = Ended::default();
-            let at_once = self.asker.uploads_at_once(self.chunk_bytes);
+            let at_once = self.asker.uploads_at_once(self.object_bytes);
             let (job, is_stopped) = {
                 let mut desk = lock(&self.desk);
                 desk.limit_uploads(at_once);
@@ -354,7 +370,7 @@ impl Core {
     fn carry_out(&self, job: Job) {
         let mut ended = Ended::default();
         match job {
-            Job::Read(job) => match self.asker.read(job) {
+            Job::Read(job) => match self.asker.read(&self.codec, job) {
                 ReadEnd::Done(mut io) => {
                     zero_tail(&mut io);
                     ended.push(io, Ok(()));
@@ -371,9 +387,9 @@ impl Core {
                 }
             },
             Job::Upload(mut job) => {
-                let mut made = self.asker.upload(&mut job, false);
+                let mut made = self.asker.upload(&self.codec, &mut job, false);
                 if matches!(made, Err(Unmade::Missing(_))) && !self.is_succeeded() {
-                    made = self.asker.upload(&mut job, true);
+                    made = self.asker.upload(&self.codec, &mut job, true);
                 }
                 let result = made.map_err(|unmade| match unmade {
                     Unmade::Missing(_) if self.is_succeeded() => Failure::Fenced,
@@ -394,7 +410,7 @@ impl Core {
             }
             Job::Move(pages) => {
                 let read = pages.into_iter().filter_map(|(page, from)| {
-                    let bytes = self.asker.page_of_record(from)?;
+                    let bytes = self.asker.page_of_record(&self.codec, page, from)?;
                     Some((page, from, bytes))
                 });
                 let read = read.collect();

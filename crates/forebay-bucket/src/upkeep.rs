@@ -5,16 +5,14 @@ use crate::asker::{Asker, Tries};
 use crate::bucket::Bucket;
 use crate::check::Checked;
 use crate::store::BucketError;
-use forebay_base::Span;
 use forebay_volume::{
-    Access, Collected, Collecting, DATA_PREFIX, LOG_PREFIX, MAP_PREFIX, Manifest, Map, Progress,
-    Reply, TWIN_PREFIX, unneeded,
+    Access, Collected, Collecting, DATA_PREFIX, KEY_PREFIX, LOG_PREFIX, MAP_PREFIX, Manifest, Map,
+    Progress, TWIN_PREFIX, unneeded,
 };
 use std::sync::Arc;
 
 /// Objects that are removed with one request.
 pub(crate) const REMOVED_AT_ONCE: usize = 256;
-const ANSWER_TIMEOUT: Span = Span::from_secs(30);
 
 /// What can be said of a volume without reading its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,10 +45,10 @@ pub struct VolumeInfo {
 /// # Errors
 /// [`BucketError`].
 pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
-    let asker = Arc::new(asker(bucket));
+    let asker = Arc::new(Asker::of_task(bucket));
     let opened = asker.open(Access::Read)?;
     let mut keys = Vec::new();
-    for prefix in [DATA_PREFIX, LOG_PREFIX, TWIN_PREFIX, MAP_PREFIX] {
+    for prefix in [DATA_PREFIX, LOG_PREFIX, TWIN_PREFIX, MAP_PREFIX, KEY_PREFIX] {
         keys.extend(asker.list(prefix)?);
     }
     let bytes_of = |keys: &[(String, u64)]| keys.iter().map(|(_, bytes)| bytes).sum();
@@ -75,7 +73,7 @@ pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
 /// # Errors
 /// [`BucketError`].
 pub fn collect(bucket: Arc<dyn Bucket>) -> Result<Collected, BucketError> {
-    let asker = Arc::new(asker(bucket));
+    let asker = Arc::new(Asker::of_task(bucket));
     let mut collecting = Collecting::new();
     let mut tries = Tries::begin();
     loop {
@@ -96,7 +94,7 @@ pub fn collect(bucket: Arc<dyn Bucket>) -> Result<Collected, BucketError> {
 /// # Errors
 /// [`BucketError`] if the volume cannot be opened at all.
 pub fn check(bucket: Arc<dyn Bucket>) -> Result<Checked, BucketError> {
-    let asker = Arc::new(asker(bucket));
+    let asker = Arc::new(Asker::of_task(bucket));
     let mut before: Option<(u64, Vec<String>)> = None;
     loop {
         let opened = asker.open(Access::Read)?;
@@ -119,10 +117,6 @@ pub(crate) fn batches_of(listed: &[(String, u64)]) -> Vec<Vec<String>> {
     batches.map(keys_of).collect()
 }
 
-pub(crate) fn asker(bucket: Arc<dyn Bucket>) -> Asker {
-    Asker::new(bucket, String::new(), ANSWER_TIMEOUT)
-}
-
 impl Asker {
     /// Removes `doomed`, those of one kind before those of the next.
     fn remove_doomed(
@@ -133,16 +127,12 @@ impl Asker {
         let kind = |(key, _): &(String, u64)| key.find('/').map(|at| key[..at].to_owned());
         for of_kind in doomed.chunk_by(|a, b| kind(a) == kind(b)) {
             let asker = self.clone();
-            abreast(batches_of(of_kind), move |keys| asker.remove_batch(&keys))?;
+            abreast(batches_of(of_kind), move |keys| {
+                Ok::<(), BucketError>(asker.remove_batch(&keys)?)
+            })?;
             collected.objects += of_kind.len() as u64;
             collected.bytes += of_kind.iter().map(|(_, bytes)| bytes).sum::<u64>();
         }
         Ok(collected)
-    }
-
-    pub(crate) fn remove_batch(&self, keys: &[String]) -> Result<(), BucketError> {
-        let mut tries = Tries::begin();
-        while self.remove_all(keys, &mut tries)? == Reply::Unknown {}
-        Ok(())
     }
 }

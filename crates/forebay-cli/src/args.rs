@@ -36,7 +36,7 @@ enum TypedCommand {
     /// afterwards, even after an interrupt.
     Demo(DemoArguments),
     /// Serve storage to clients through a cache
-    Serve(TypedServe),
+    Serve(Box<TypedServe>),
     /// A cached view of a folder
     ///
     /// Shows the folder SRC at MNT: names and attributes pass through, and the data of files goes

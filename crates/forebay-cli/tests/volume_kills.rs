@@ -19,7 +19,7 @@ use forebay_base::{Prng, Span};
 use forebay_rt::thread::{Joiner, pause_current, spawn};
 use rustix::process::Signal;
 use server::Served;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -89,6 +89,9 @@ struct Load {
 struct Volume {
     folder: tempfile::TempDir,
     address: String,
+    /// The key file, if it is encrypted, and how often the key was changed.
+    key: Option<PathBuf>,
+    keys: u8,
     next_socket: u64,
     prng: Prng,
     regions: Vec<Region>,
@@ -109,11 +112,45 @@ impl Volume {
         Volume {
             folder,
             address,
+            key: None,
+            keys: 0,
             next_socket: 0,
             prng: Prng::from_seed(name.len() as u64),
             regions: (0..CLIENTS).map(region).collect(),
             flushes: 0,
         }
+    }
+
+    /// The same, encrypted.
+    fn encrypted(name: &str) -> Volume {
+        let mut volume = Volume::new(name);
+        volume.key = Some(volume.next_key());
+        volume
+    }
+
+    /// A file with another key.
+    fn next_key(&mut self) -> PathBuf {
+        self.keys += 1;
+        let path = self.folder.path().join(format!("{}.key", self.keys));
+        std::fs::write(&path, [self.keys; 32]).expect("the folder is ours");
+        path
+    }
+
+    /// Changes the key, while a server goes on.
+    fn change_key(&mut self) {
+        let Some(old) = self.key.take() else {
+            panic!("it is not encrypted")
+        };
+        let new = self.next_key();
+        let output = Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(["volume", "key", &self.address, "--key-file"])
+            .arg(old)
+            .arg("--new-key-file")
+            .arg(&new)
+            .output()
+            .expect("the program starts");
+        assert!(output.status.success(), "{output:?}");
+        self.key = Some(new);
     }
 
     fn serve(&mut self) -> Served {
@@ -123,7 +160,10 @@ impl Volume {
             .join(format!("{}.sock", self.next_socket));
         self.next_socket += 1;
         let more = ["--create", "8M", "--chunk", "64K", "--take-over"];
-        let command = server::command(Path::new(&self.address), &socket, &more);
+        let mut command = server::command(Path::new(&self.address), &socket, &more);
+        if let Some(key) = &self.key {
+            command.arg("--key-file").arg(key);
+        }
         Served::started(command, socket)
     }
 
@@ -233,13 +273,14 @@ fn rounds() -> u64 {
 
 #[test]
 fn a_server_that_is_killed_loses_nothing_that_was_flushed() {
-    let mut volume = Volume::new("killed");
+    let mut volume = Volume::encrypted("killed");
     for round in 0..=rounds() {
         let (busy, found) = volume.serve_clients(round);
         volume.assert_may_hold(&found, round);
         volume.pause();
         if round % ROUNDS_BETWEEN_GC == 1 {
             volume.run("gc");
+            volume.change_key();
         }
         busy.server.signal(Signal::KILL);
         let (server, ends) = volume.end_clients(busy);

@@ -9,6 +9,12 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
 }
 
+/// The CRC-32C of `parts`, one after the other.
+pub(crate) fn crc32c_of(parts: &[&[u8]]) -> u32 {
+    let joined = |crc, part: &&[u8]| crc32c::crc32c_append(crc, part);
+    parts.iter().fold(0, joined)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -21,5 +27,6 @@ mod tests {
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
         assert_eq!(crc32c(&rising), 0x46dd_794e);
         assert_eq!(crc32c(b""), 0);
+        assert_eq!(crc32c_of(&[&rising[..5], &rising[5..]]), 0x46dd_794e);
     }
 }

@@ -62,6 +62,15 @@ pub enum VolumeFault {
         /// The length that was asked for.
         asked_bytes: u64,
     },
+    /// The volume is encrypted, and no key was given.
+    #[error("it is encrypted; give its key with --key-file or FOREBAY_VOLUME_KEY")]
+    KeyNeeded,
+    /// The volume is encrypted with another key.
+    #[error("it is encrypted with another key")]
+    WrongKey,
+    /// A key was given for a volume that is not encrypted.
+    #[error("it is not encrypted; open it without a key")]
+    NotEncrypted,
     /// A length or size that no volume has.
     #[error("{what}")]
     OutOfRange {

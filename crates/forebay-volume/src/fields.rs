@@ -92,7 +92,7 @@ impl<'b> Fields<'b> {
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], VolumeFault> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], VolumeFault> {
         let (taken, rest) = self
             .rest
             .split_first_chunk()

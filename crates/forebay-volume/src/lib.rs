@@ -6,6 +6,8 @@
 //! twin/<number>           the same record once more
 //! data/<xx>/<epoch>-<n>   the bytes of one chunk, made once, never changed
 //! map/<number>            everything as of a record, made now and then; two of them stay
+//! key/<volume>-<number>   the key of an encrypted volume, wrapped with its owner's
+//! key/twin/..             the same once more
 //! mapped                  says that records were removed
 //! ```
 //!
@@ -84,11 +86,13 @@ mod collecting;
 mod copying;
 mod fault;
 mod fields;
+mod keys;
 mod layer;
 mod manifest;
 mod map;
 mod name;
 mod opening;
+mod pages;
 mod probing;
 mod reading;
 mod record;
@@ -102,13 +106,15 @@ pub use call::{Call, Progress, Reply};
 pub use checksum::crc32c;
 pub use collecting::{Collected, Collecting, MAPPED, unneeded};
 pub use fault::VolumeFault;
+pub use keys::{OwnerKey, VolumeKey, check_wrapped, wrapped_key, wrapped_number};
 pub use manifest::{CHUNKS_LIMIT, Manifest, PAGE_BYTES};
 pub use map::{ChunkObject, INLINE_TOTAL, InlinePage, Map};
 pub use name::{
-    ChunkName, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, MAPPED_KEY, PROBE_PREFIX,
-    TWIN_PREFIX, Twin, log_key, map_key, number_of,
+    ChunkName, DATA_PREFIX, KEY_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, MAPPED_KEY,
+    PROBE_PREFIX, TWIN_PREFIX, Twin, log_key, map_key, number_of,
 };
 pub use opening::{Access, Opened, Opening, Writing};
+pub use pages::{Holder, ObjectPages, PageCodec, PageFormat};
 pub use record::{Body, Content, INLINE_PAGES, Record, WHO_BYTES};
 pub use uploads::Uploads;
 pub use writer::{Need, RECORDS_BETWEEN_MAPS, Scope, Source, Writer};

@@ -3,9 +3,12 @@
 use crate::checksum::crc32c;
 use crate::fault::VolumeFault;
 use crate::name::MANIFEST_KEY;
+use crate::pages::PageFormat;
+use std::ops::Range;
 
-/// The format of manifests.
-const FORMAT: u32 = 1;
+/// The newest format of manifests. Format 1 has plain pages; a volume with plain pages is made in
+/// it, so that older programs open it.
+const FORMAT: u32 = 2;
 /// Bytes of a page, the smallest part of a volume that is written.
 pub const PAGE_BYTES: u64 = 4096;
 /// The most chunks of a volume: its map is in memory, and one object.
@@ -22,10 +25,12 @@ pub struct Manifest {
     pub length_bytes: u64,
     /// The bytes of a chunk, a power of two.
     pub chunk_bytes: u32,
+    /// How pages lie in objects.
+    pub pages: PageFormat,
 }
 
 impl Manifest {
-    /// A volume of `length_bytes` in chunks of `chunk_bytes`.
+    /// A volume of `length_bytes` in chunks of `chunk_bytes`, with plain pages.
     ///
     /// ```
     /// use forebay_volume::Manifest;
@@ -57,6 +62,7 @@ impl Manifest {
             id,
             length_bytes,
             chunk_bytes,
+            pages: PageFormat::Plain,
         };
         if length_bytes.div_ceil(chunk_bytes.into()) > CHUNKS_LIMIT {
             let most = CHUNKS_LIMIT * u64::from(chunk_bytes);
@@ -66,6 +72,12 @@ impl Manifest {
             ));
         }
         Ok(manifest)
+    }
+
+    /// The same with its pages in another format.
+    #[must_use]
+    pub fn with_pages(self, pages: PageFormat) -> Manifest {
+        Manifest { pages, ..self }
     }
 
     /// The chunks of the volume; the last one may lie across its end.
@@ -83,10 +95,31 @@ impl Manifest {
         u64::from(self.chunk_bytes) / PAGE_BYTES
     }
 
+    /// The pages of `chunk`; the last chunk may have fewer.
+    pub fn pages_of(&self, chunk: u64) -> Range<u64> {
+        let first = chunk * self.chunk_pages();
+        first..self.pages().min(first + self.chunk_pages())
+    }
+
+    /// The bytes of the object of `chunk`.
+    pub fn object_bytes(&self, chunk: u64) -> u64 {
+        let pages = self.pages_of(chunk);
+        (pages.end - pages.start) * self.pages.stored_bytes()
+    }
+
+    /// The bytes of the object of a whole chunk.
+    pub fn whole_object_bytes(&self) -> u64 {
+        self.chunk_pages() * self.pages.stored_bytes()
+    }
+
     /// The manifest as an object.
     pub fn encode(&self) -> Vec<u8> {
+        let (format, pages) = match self.pages {
+            PageFormat::Plain => (1, String::new()),
+            other => (FORMAT, format!("pages {}\n", other.name())),
+        };
         let text = format!(
-            "forebay volume {FORMAT}\nid {:032x}\nlength_bytes {}\nchunk_bytes {}\n",
+            "forebay volume {format}\nid {:032x}\nlength_bytes {}\nchunk_bytes {}\n{pages}",
             self.id, self.length_bytes, self.chunk_bytes
         );
         let checksum = crc32c(text.as_bytes());
@@ -123,7 +156,7 @@ impl Manifest {
         };
         let number = |text: &str| text.parse::<u64>().map_err(|_| damaged("a number"));
         let format = number(field("forebay volume")?)?;
-        if format != u64::from(FORMAT) {
+        if !(1..=u64::from(FORMAT)).contains(&format) {
             return Err(VolumeFault::Newer {
                 key: MANIFEST_KEY.to_owned(),
                 found: format as u32,
@@ -133,7 +166,10 @@ impl Manifest {
         let id = u128::from_str_radix(field("id")?, 16).map_err(|_| damaged("its id"))?;
         let length_bytes = number(field("length_bytes")?)?;
         let chunk_bytes = number(field("chunk_bytes")?)? as u32;
-        let manifest = Manifest::new(id, length_bytes, chunk_bytes)?;
+        let mut manifest = Manifest::new(id, length_bytes, chunk_bytes)?;
+        if format > 1 {
+            manifest.pages = PageFormat::named(field("pages")?).ok_or(damaged("its pages"))?;
+        }
         // One manifest has one text, so a changed byte that means the same is noticed too.
         if manifest.encode() != bytes {
             return Err(damaged("its form"));
@@ -168,12 +204,12 @@ mod tests {
 
     #[test]
     fn a_newer_manifest_is_refused_by_name_and_number() {
-        let body = "forebay volume 2\nwhat comes then\n";
+        let body = "forebay volume 3\nwhat comes then\n";
         let text = format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes()));
         let refused = Manifest::decode(text.as_bytes()).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "volume has format 2, and this program knows format 1; use a newer one"
+            "volume has format 3, and this program knows format 2; use a newer one"
         );
     }
 }

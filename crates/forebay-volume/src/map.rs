@@ -223,7 +223,7 @@ impl Map {
                 for (index, (page, content)) in pages.iter().enumerate() {
                     let inline = InlinePage {
                         record: record.number,
-                        at: page_at(chunks.len(), pages.len(), index),
+                        at: page_at(chunks.len(), pages.len(), index, content.len()),
                         crc: crc32c(content),
                     };
                     self.set_page(*page, inline);

@@ -15,6 +15,10 @@ pub const TWIN_PREFIX: &str = "twin/";
 pub const MAPPED_KEY: &str = "mapped";
 /// What the keys of probes begin with.
 pub const PROBE_PREFIX: &str = "probe/";
+/// What the keys of the volume's wrapped key begin with.
+pub const KEY_PREFIX: &str = "key/";
+/// What the keys of its second copies begin with.
+pub(crate) const KEY_TWIN_PREFIX: &str = "key/twin/";
 /// What the keys of chunks begin with.
 pub const DATA_PREFIX: &str = "data/";
 

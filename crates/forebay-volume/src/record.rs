@@ -3,12 +3,16 @@
 use crate::checksum::crc32c;
 use crate::fault::VolumeFault;
 use crate::fields::{Fields, close};
-use crate::manifest::{CHUNKS_LIMIT, PAGE_BYTES};
+use crate::manifest::CHUNKS_LIMIT;
+use crate::map::PAGE;
 use crate::name::{ChunkName, log_key};
+use crate::pages::PageFormat;
 
 const MAGIC: [u8; 6] = *b"FBVREC";
-/// Records of format 1 have one copy, fewer pages, and do not name a map.
+/// Records of format 1 have one copy, fewer pages, and do not name a map; the pages of format 3 are
+/// encrypted.
 const FORMAT: u16 = 2;
+const SEALED_FORMAT: u16 = 3;
 const OLD_INLINE_PAGES: usize = 16;
 /// Bytes before the entries, and of one entry.
 const HEAD_BYTES: usize = 8 + 8 + 8 + 16 + 8 + 4 + 4 + 8 + 8;
@@ -45,7 +49,7 @@ pub enum Body {
     Commit {
         /// Chunks, by number.
         chunks: Vec<(u64, Content)>,
-        /// Pages, by number, each with [`PAGE_BYTES`] bytes.
+        /// Pages, by number, as they lie in the record: see [`PageFormat::record_bytes`].
         pages: Vec<(u64, Vec<u8>)>,
     },
     /// The writer has ended.
@@ -93,7 +97,7 @@ impl Record {
     pub fn encode(&self) -> (Vec<u8>, u32) {
         let mut bytes = Vec::with_capacity(HEAD_BYTES);
         bytes.extend(MAGIC);
-        bytes.extend(FORMAT.to_le_bytes());
+        bytes.extend(self.format().to_le_bytes());
         bytes.extend(self.number.to_le_bytes());
         bytes.extend(self.epoch.to_le_bytes());
         bytes.extend(self.writer.to_le_bytes());
@@ -132,6 +136,15 @@ impl Record {
         (bytes, checksum)
     }
 
+    fn format(&self) -> u16 {
+        match &self.body {
+            Body::Commit { pages, .. } if pages.iter().any(|(_, it)| it.len() != PAGE) => {
+                SEALED_FORMAT
+            }
+            _ => FORMAT,
+        }
+    }
+
     /// Whether the record in `bytes` is of a format that has two copies.
     pub fn has_twin(bytes: &[u8]) -> bool {
         let format = bytes.get(MAGIC.len()..).and_then(<[u8]>::first_chunk);
@@ -144,7 +157,7 @@ impl Record {
     /// [`VolumeFault::Newer`], [`VolumeFault::Damaged`].
     pub fn decode(number: u64, bytes: &[u8]) -> Result<(Record, u32), VolumeFault> {
         let key = log_key(number);
-        let mut fields = Fields::open(&key, bytes, MAGIC, FORMAT)?;
+        let mut fields = Fields::open(&key, bytes, MAGIC, SEALED_FORMAT)?;
         if fields.u64()? != number {
             return Err(fields.damaged("its number"));
         }
@@ -225,9 +238,13 @@ fn commit(
             _ => return Err(fields.damaged("an entry")),
         }
     }
+    let page_bytes = match fields.format() {
+        SEALED_FORMAT => PageFormat::Encrypted.record_bytes() as usize,
+        _ => PAGE,
+    };
     let mut carried = Vec::with_capacity(pages);
     for (page, crc) in sums {
-        let content = fields.bytes(PAGE_BYTES as usize)?;
+        let content = fields.bytes(page_bytes)?;
         if crc32c(content) != crc {
             return Err(fields.damaged("a page"));
         }
@@ -239,8 +256,9 @@ fn commit(
     })
 }
 
-/// Where page `index` of a record with this many chunks and pages begins in its object.
-pub(crate) fn page_at(chunks: usize, pages: usize, index: usize) -> u64 {
+/// Where page `index` of a record with this many chunks and pages begins in its object. All pages
+/// have `page_bytes` there.
+pub(crate) fn page_at(chunks: usize, pages: usize, index: usize, page_bytes: usize) -> u64 {
     let entries = (chunks + pages) * ENTRY_BYTES;
-    (HEAD_BYTES + entries) as u64 + index as u64 * PAGE_BYTES
+    (HEAD_BYTES + entries + index * page_bytes) as u64
 }

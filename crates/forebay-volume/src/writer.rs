@@ -18,6 +18,7 @@ use crate::manifest::Manifest;
 use crate::map::{ChunkObject, INLINE_TOTAL, InlinePage, Map, PAGE};
 use crate::name::{ChunkName, MAPPED_KEY, Twin, map_key};
 use crate::opening::Opened;
+use crate::pages::{Holder, PageCodec};
 use crate::record::{Body, Content, INLINE_PAGES, Record};
 use crate::twins::Twins;
 use crate::waste::Waste;
@@ -90,6 +91,7 @@ enum Marking {
 #[derive(Clone, Debug)]
 pub struct Writer {
     manifest: Manifest,
+    codec: PageCodec,
     /// As of the last record, and of the one in doubt.
     map: Map,
     base: u64,
@@ -105,6 +107,8 @@ pub struct Writer {
     /// Chunk objects that are being made, by number, and the newest layer that is in them.
     making: BTreeMap<u64, u64>,
     sealed: Option<Twins>,
+    /// The pages of that record, if they are encrypted there.
+    unsealed: BTreeMap<u64, Vec<u8>>,
     /// Pages that lie in records and shall lie in the next one.
     moved: Vec<(u64, InlinePage, Vec<u8>)>,
     waste: Waste,
@@ -115,14 +119,21 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// The writer of `opened`, which was opened for writing.
+    /// The writer of `opened`, which was opened for writing. It makes no objects with pages of an
+    /// encrypted volume: see [`Writer::with_codec`].
     pub fn new(opened: Opened) -> Writer {
+        Writer::with_codec(opened, PageCodec::plain())
+    }
+
+    /// The same with what puts pages into the objects of this volume.
+    pub fn with_codec(opened: Opened, codec: PageCodec) -> Writer {
         Writer {
+            codec,
             waste: Waste::new(
                 &opened.map,
                 opened.base,
                 opened.older,
-                opened.manifest.chunk_bytes.into(),
+                opened.manifest.whole_object_bytes(),
             ),
             marking: Marking::NotNeeded,
             manifest: opened.manifest,
@@ -135,6 +146,7 @@ impl Writer {
             layer: 0,
             making: BTreeMap::new(),
             sealed: None,
+            unsealed: BTreeMap::new(),
             moved: Vec::new(),
             is_fenced: false,
             spares: Vec::new(),
@@ -231,7 +243,8 @@ impl Writer {
 
     fn source_in(&self, scope: Scope, page: u64) -> Source<'_> {
         let chunk = page / self.manifest.chunk_pages();
-        let at = page % self.manifest.chunk_pages() * PAGE as u64;
+        let index = page % self.manifest.chunk_pages();
+        let at = index * self.manifest.pages.stored_bytes();
         let is_seen = scope == Scope::All || self.frozen.is_none();
         let fresh = Some(&self.fresh).filter(|_| is_seen);
         let mut layers = fresh.into_iter().chain(&self.frozen);
@@ -244,6 +257,11 @@ impl Writer {
                 None => Source::Zeros,
             };
         };
+        if let Some(bytes) = self.unsealed.get(&page)
+            && inline.record == self.map.number()
+        {
+            return Source::Memory(bytes);
+        }
         match &self.sealed {
             Some(append) if inline.record == self.map.number() => {
                 let start = inline.at as usize;
@@ -482,7 +500,8 @@ impl Writer {
     /// was staged when it was frozen.
     ///
     /// # Panics
-    /// If [`Writer::need`] is not [`Need::Record`], or a record is in doubt.
+    /// If [`Writer::need`] is not [`Need::Record`], or a record is in doubt, or the volume is
+    /// encrypted and the writer has no codec.
     pub fn seal(&mut self) {
         assert!(self.sealed.is_none(), "one record at a time");
         assert_eq!(self.need(), Need::Record, "what a commit needs first");
@@ -494,8 +513,30 @@ impl Writer {
                 self.waste.replaced(object.name);
             }
         }
-        let pages = layer.staged.into_iter().collect();
+        let pages = self.seal_pages(layer.staged);
         self.append(Body::Commit { chunks, pages });
+    }
+
+    /// The pages of a record as they lie there.
+    fn seal_pages(&mut self, staged: BTreeMap<u64, Vec<u8>>) -> Vec<(u64, Vec<u8>)> {
+        let sealing = self.codec.pages_of(Holder::Record(self.map.number() + 1));
+        let record_bytes = self.manifest.pages.record_bytes();
+        assert_eq!(
+            sealing.stored_bytes(),
+            record_bytes,
+            "a codec of this volume"
+        );
+        if record_bytes == PAGE as u64 {
+            return staged.into_iter().collect();
+        }
+        let seal = |(&page, bytes): (&u64, &Vec<u8>)| {
+            let mut sealed = Vec::with_capacity(record_bytes as usize);
+            sealing.seal(self.map.writer(), page, bytes, &mut sealed);
+            (page, sealed)
+        };
+        let sealed = staged.iter().map(seal).collect();
+        self.unsealed = staged;
+        sealed
     }
 
     /// Begins the last record.
@@ -556,6 +597,7 @@ impl Writer {
             Progress::Done(Appended::Ours) => {
                 let bytes = twins.bytes().len();
                 self.sealed = None;
+                self.unsealed = BTreeMap::new();
                 self.waste.recorded(self.map.number(), bytes);
                 if !self.has_changes() {
                     // A volume that rests keeps no memory for what may come.
@@ -638,17 +680,18 @@ impl Writer {
     pub fn dead_bytes(&self) -> u64 {
         let inline_bytes = self.inline_bytes();
         let of_records = self.waste.recorded_bytes().saturating_sub(inline_bytes);
-        self.waste.chunks() * u64::from(self.manifest.chunk_bytes) + of_records
+        self.waste.chunks() * self.manifest.whole_object_bytes() + of_records
     }
 
     /// The bytes of both copies of the pages that lie in records.
     fn inline_bytes(&self) -> u64 {
-        (2 * self.map.inline_pages() * PAGE) as u64
+        2 * self.map.inline_pages() as u64 * self.manifest.pages.record_bytes()
     }
 
     /// About the bytes of the objects that are needed.
     pub fn live_bytes(&self) -> u64 {
-        self.map.chunk_count() as u64 * u64::from(self.manifest.chunk_bytes) + self.inline_bytes()
+        let chunk_bytes = self.manifest.whole_object_bytes();
+        self.map.chunk_count() as u64 * chunk_bytes + self.inline_bytes()
     }
 
     /// The keys of the objects that have been useless for longest, `most` at most, if such objects
@@ -668,12 +711,7 @@ impl Writer {
     }
 
     fn pages_of(&self, chunk: u64) -> std::ops::Range<u64> {
-        let first = chunk * self.manifest.chunk_pages();
-        first
-            ..self
-                .manifest
-                .pages()
-                .min(first + self.manifest.chunk_pages())
+        self.manifest.pages_of(chunk)
     }
 
     fn inline_in(&self, chunk: u64) -> usize {

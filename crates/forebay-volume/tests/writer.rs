@@ -5,9 +5,10 @@
 mod opened;
 
 use forebay_volume::{
-    Access, Body, Call, Content, INLINE_PAGES, INLINE_TOTAL, MAP_PREFIX, MAPPED_KEY, Map, Need,
-    Opening, PAGE_BYTES, Progress, RECORDS_BETWEEN_MAPS, Record, Reply, Scope, Source, Twin,
-    VolumeFault, Writer, Writing, log_key, map_key,
+    Access, Body, Call, Content, Holder, INLINE_PAGES, INLINE_TOTAL, MAP_PREFIX, MAPPED_KEY,
+    Manifest, Map, Need, Opening, PAGE_BYTES, PageCodec, PageFormat, Progress,
+    RECORDS_BETWEEN_MAPS, Record, Reply, Scope, Source, Twin, VolumeFault, VolumeKey, Writer,
+    Writing, log_key, map_key,
 };
 use opened::{Bucket, finish, open, writing};
 
@@ -63,6 +64,44 @@ fn a_small_commit_is_two_calls_at_once_and_a_large_one_makes_chunks_first() {
     assert!(matches!(chunks[..], [(0, Content::Object { .. })]) && pages.is_empty());
     // The pages of the first commit in this chunk lie in it now.
     assert_eq!(writer.map().inline_pages(), INLINE_PAGES - 8);
+}
+
+/// A read sees the page, and the bucket what hides it.
+#[test]
+fn an_encrypted_page_is_read_from_memory_until_its_record_is_there() {
+    let mut bucket = Bucket::default();
+    let mut opening = Opening::new(Access::Write(Writing {
+        create: Some(
+            Manifest::new(1, 64 << 20, 1 << 20)
+                .unwrap()
+                .with_pages(PageFormat::Encrypted),
+        ),
+        ..writing(1, 64 << 20)
+    }));
+    let opened = loop {
+        let reply = bucket.answer(opening.next());
+        if let Progress::Done(opened) = opening.answer(reply).unwrap() {
+            break opened;
+        }
+    };
+    let key = VolumeKey::new([3; 32]);
+    let codec = PageCodec::new(&opened.manifest, Some(&key)).unwrap();
+    let mut writer = Writer::with_codec(opened, codec.clone());
+    writer.stage(17, &[7; PAGE]);
+    writer.stage(18, &[8; PAGE]);
+    writer.seal();
+    assert_eq!(writer.source(17), Source::Memory(&[7; PAGE]));
+    writer.stage(18, &[9; PAGE]);
+    assert_eq!(writer.source(18), Source::Memory(&[9; PAGE]));
+    record_is_made(&mut bucket, &mut writer);
+    let Source::Record { record, at, .. } = writer.source(17) else {
+        panic!("its record is there");
+    };
+    let stored_bytes = PageFormat::Encrypted.record_bytes() as usize;
+    let mut stored = bucket.objects[&log_key(record)][at as usize..][..stored_bytes].to_vec();
+    assert_ne!(stored[..PAGE], [7; PAGE]);
+    let pages = codec.pages_of(Holder::Record(record));
+    assert_eq!(pages.open(17, &mut stored), Some(&[7; PAGE][..]));
 }
 
 /// An object that is being made may still be named (invariant VB8).

@@ -67,6 +67,10 @@ struct TypedNbd {
     #[arg(long, value_name = "SIZE", value_parser = chunk_size, requires = "create",
           default_value = "1M", hide_default_value = true)]
     chunk: u32,
+    /// The key of an encrypted volume in a bucket; one that is created with a key is encrypted.
+    /// Without this, the variable `FOREBAY_VOLUME_KEY` is taken
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
     /// Open a volume in a bucket although its last writer has not closed it: that one, should it
     /// still run, can write no more
     #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
@@ -163,6 +167,8 @@ pub(crate) struct ServeArguments {
     pub(crate) create_bytes: Option<u64>,
     /// Bytes of a chunk of a volume in a bucket that does not exist yet.
     pub(crate) chunk_bytes: u32,
+    /// The key of volumes in buckets that are encrypted.
+    pub(crate) key_file: Option<PathBuf>,
     /// Whether a volume in a bucket is opened although another writer has it.
     pub(crate) take_over: bool,
     /// What a volume in a bucket may have of objects of no use, in percent of the others.
@@ -210,6 +216,7 @@ impl TypedServe {
             read_only: typed.read_only,
             create_bytes: typed.create,
             chunk_bytes: typed.chunk,
+            key_file: typed.key_file,
             take_over: typed.take_over,
             dead_percent: typed.garbage.0,
             flags: typed.flags,
@@ -344,6 +351,7 @@ mod tests {
             read_only: false,
             create_bytes: None,
             chunk_bytes: CHUNK_BYTES,
+            key_file: None,
             take_over: false,
             dead_percent: None,
             flags: ServerFlags::default(),

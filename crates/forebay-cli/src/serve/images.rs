@@ -8,6 +8,7 @@ use crate::daemon::patience::answer_timeout;
 use crate::daemon::say::say;
 use crate::daemon::store::{file_store, taken};
 use crate::error::CommandError;
+use crate::volume::key::owner_key;
 use forebay::settings::BackingSettings;
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::atomic::AtomicBool;
@@ -30,6 +31,7 @@ fn openers(arguments: &ServeArguments) -> Result<Openers, CommandError> {
             memory_bytes: bucket_bytes(arguments.memory_bytes, in_buckets(arguments)),
             answer_timeout: answer_timeout(arguments.flags.answer_timeout),
             dead_percent: arguments.dead_percent,
+            key: owner_key(arguments.key_file.as_deref())?,
         },
         take_over: arguments.take_over,
         chunk_bytes: arguments.chunk_bytes,

@@ -1,19 +1,23 @@
 //! `forebay volume`: volumes in buckets, beside serving them.
 
+pub(crate) mod key;
+
 use crate::error::CommandError;
 use clap::{Args, Subcommand};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::units::show_bytes;
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_bucket::{
-    Bucket, BucketError, Checked, Progress, VolumeInfo, bucket_at, check, collect, copy, info,
-    remove,
+    Bucket, BucketError, Checked, PageFormat, Progress, VolumeFault, VolumeInfo, bucket_at,
+    change_key, check, collect, copy, info, remove,
 };
 use forebay_host::output::print;
 use forebay_rt::say;
 use forebay_rt::thread::Stopwatch;
+use key::{key_in, owner_key};
 use std::ffi::OsString;
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 const PROGRESS_INTERVAL: Span = Span::from_secs(5);
@@ -39,6 +43,11 @@ pub(crate) enum TypedVolume {
     /// Its writer may go on meanwhile, and so may gc. The copy belongs to nobody. One that was
     /// interrupted is no volume yet: run the same command again.
     Copy(TypedCopy),
+    /// Change the key of an encrypted volume
+    ///
+    /// The old key does not open it any more. No data is written again, and its server may go on
+    /// meanwhile. A change that was interrupted is completed by the same command.
+    Key(TypedKey),
     /// Remove a volume with all its data
     ///
     /// A volume that a server has, or had and did not close, stays.
@@ -63,6 +72,19 @@ pub(crate) struct TypedCopy {
 }
 
 #[derive(Args)]
+pub(crate) struct TypedKey {
+    #[command(flatten)]
+    volume: TypedAddress,
+    /// The key that opens it until now: 64 hexadecimal digits, or 32 bytes. Without this, the
+    /// variable `FOREBAY_VOLUME_KEY` is taken
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// The key that opens it from now on
+    #[arg(long, value_name = "FILE")]
+    new_key_file: PathBuf,
+}
+
+#[derive(Args)]
 pub(crate) struct TypedRemoval {
     #[command(flatten)]
     volume: TypedAddress,
@@ -78,6 +100,7 @@ enum Task {
     Check,
     Gc,
     Copy { to: OsString },
+    Key { old: Option<PathBuf>, new: PathBuf },
     Remove { is_forced: bool },
 }
 
@@ -95,6 +118,11 @@ impl From<TypedVolume> for VolumeArguments {
             TypedVolume::Check(typed) => (Task::Check, typed),
             TypedVolume::Gc(typed) => (Task::Gc, typed),
             TypedVolume::Copy(TypedCopy { from, to }) => (Task::Copy { to }, from),
+            TypedVolume::Key(TypedKey {
+                volume,
+                key_file: old,
+                new_key_file: new,
+            }) => (Task::Key { old, new }, volume),
             TypedVolume::Remove(TypedRemoval { volume, force }) => {
                 (Task::Remove { is_forced: force }, volume)
             }
@@ -137,6 +165,13 @@ pub(crate) fn run(arguments: &VolumeArguments) -> Result<(), CommandError> {
                 copied.objects,
                 show_bytes(copied.bytes)
             ))?;
+            Ok(())
+        }
+        Task::Key { old, new } => {
+            let old = owner_key(old.as_deref())?;
+            let old = old.ok_or(failed(VolumeFault::KeyNeeded.into()))?;
+            change_key(bucket, &old, &key_in(new)?).map_err(failed)?;
+            print(&format!("{name}: the new key opens it from now on\n"))?;
             Ok(())
         }
         Task::Remove { is_forced } => {
@@ -204,6 +239,11 @@ fn show(info: &VolumeInfo) -> String {
         // A string takes everything.
         let _ = writeln!(text, "{line}");
     };
+    match manifest.pages {
+        PageFormat::Plain => {}
+        PageFormat::Checksum => line(format_args!("each page has a checksum")),
+        PageFormat::Encrypted => line(format_args!("encrypted with AES-256-GCM")),
+    }
     match (map.epoch(), map.is_open()) {
         (0, _) => line(format_args!("nobody has written it yet")),
         (epoch, true) => line(format_args!(

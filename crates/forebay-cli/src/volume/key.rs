@@ -1,0 +1,62 @@
+//! The key of an encrypted volume's owner, from a file or from the environment.
+
+use crate::error::CommandError;
+use forebay_bucket::OwnerKey;
+use std::path::Path;
+
+/// The variable with 64 hexadecimal digits.
+const VARIABLE: &str = "FOREBAY_VOLUME_KEY";
+
+/// The key in `file`, or in [`VARIABLE`] if no file was given; none if there is neither.
+///
+/// # Errors
+/// The file cannot be read, or what is there is no key.
+pub(crate) fn owner_key(file: Option<&Path>) -> Result<Option<OwnerKey>, CommandError> {
+    if let Some(path) = file {
+        return key_in(path).map(Some);
+    }
+    let Some(text) = std::env::var_os(VARIABLE) else {
+        return Ok(None);
+    };
+    let key = OwnerKey::parse(text.as_encoded_bytes());
+    key.map(Some).ok_or_else(|| no_key(VARIABLE))
+}
+
+/// The key in the file `path`.
+///
+/// # Errors
+/// As [`owner_key`].
+pub(crate) fn key_in(path: &Path) -> Result<OwnerKey, CommandError> {
+    let name = path.display();
+    let bytes = std::fs::read(path)
+        .map_err(|error| CommandError::Opened(format!("cannot read the key {name}: {error}")))?;
+    OwnerKey::parse(&bytes).ok_or_else(|| no_key(&name.to_string()))
+}
+
+fn no_key(place: &str) -> CommandError {
+    CommandError::Opened(format!(
+        "{place} is no key: a key is 64 hexadecimal digits, or 32 bytes in a file; \
+         openssl rand -hex 32 makes one"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_comes_from_a_file_and_anything_else_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let refused = key_in(&path).unwrap_err().to_string();
+        assert!(refused.contains("cannot read the key"), "{refused}");
+        std::fs::write(&path, "secret").unwrap();
+        let refused = key_in(&path).unwrap_err().to_string();
+        assert!(refused.contains("openssl rand -hex 32"), "{refused}");
+        std::fs::write(&path, format!("{}\n", "5a".repeat(32))).unwrap();
+        assert_eq!(
+            key_in(&path).unwrap(),
+            OwnerKey::parse(&[0x5a; 32]).unwrap()
+        );
+    }
+}
