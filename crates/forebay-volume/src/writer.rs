@@ -22,7 +22,7 @@ use crate::pages::{Holder, PageCodec};
 use crate::record::{Body, Content, INLINE_PAGES, Record};
 use crate::twins::Twins;
 use crate::waste::Waste;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// A chunk becomes an object if a commit has this part of its pages. What lies in records is read
 /// page by page for it, so it stays there as long as there is room.
@@ -76,6 +76,29 @@ pub enum Scope {
     Record,
     /// All.
     All,
+}
+
+/// What an object of a chunk would take in. Those that are made first are the greatest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Fill {
+    is_worth: bool,
+    /// Pages above the chunk: those of the layer, and those in records.
+    above: usize,
+    of_layer: usize,
+    chunk: u64,
+}
+
+/// How often each of `chunks` comes; they come in order.
+fn counts(chunks: impl Iterator<Item = u64>) -> impl Iterator<Item = (u64, usize)> {
+    let mut chunks = chunks.peekable();
+    std::iter::from_fn(move || {
+        let chunk = chunks.next()?;
+        let mut count = 1;
+        while chunks.next_if_eq(&chunk).is_some() {
+            count += 1;
+        }
+        Some((chunk, count))
+    })
 }
 
 /// Whether [`MAPPED_KEY`] is known to be there.
@@ -351,39 +374,52 @@ impl Writer {
     /// The chunks that a commit of `layer` makes objects of: those of which much has changed, and
     /// as many others as it takes for the rest to have room in a record, and in all records.
     fn worth_writing(&self, layer: &Layer) -> Vec<u64> {
-        let (mut staged, mut inline) = (layer.staged.len(), self.map.inline_pages());
+        // What lies in records of a chunk that has its object already is needed no more.
+        let is_made = |chunk: u64| layer.pending.contains_key(&chunk);
+        let made = layer.pending.keys().map(|&chunk| self.inline_in(chunk));
+        let mut inline = self.map.inline_pages() - made.sum::<usize>();
+        let mut staged = layer.staged.len();
         let most = INLINE_TOTAL.min(self.manifest.pages() as usize);
-        let mut pages_of: BTreeMap<u64, usize> = BTreeMap::new();
-        for page in layer.staged.keys() {
-            *pages_of
-                .entry(page / self.manifest.chunk_pages())
-                .or_default() += 1;
-        }
+        let chunk_of = |page: u64| page / self.manifest.chunk_pages();
+        let own = |(chunk, of_layer): (u64, usize)| {
+            let pages = self.pages_of(chunk);
+            let below = if is_made(chunk) {
+                0
+            } else {
+                self.inline_in(chunk)
+            };
+            Fill {
+                is_worth: of_layer * WORTH >= (pages.end - pages.start) as usize,
+                above: of_layer + below,
+                of_layer,
+                chunk,
+            }
+        };
+        let mut fills: BinaryHeap<Fill> = counts(layer.staged.keys().map(|&page| chunk_of(page)))
+            .map(own)
+            .collect();
         if inline + staged > most {
             // Some of what lies in records goes to chunks, so that there is room again.
-            for (page, _) in self.map.pages() {
-                pages_of
-                    .entry(page / self.manifest.chunk_pages())
-                    .or_default();
-            }
+            let own: BTreeSet<u64> = fills.iter().map(|fill| fill.chunk).collect();
+            let others = counts(self.map.pages().map(|(page, _)| chunk_of(page)));
+            let others = others.filter(|(chunk, _)| !own.contains(chunk) && !is_made(*chunk));
+            fills.extend(others.map(|(chunk, above)| Fill {
+                is_worth: false,
+                above,
+                of_layer: 0,
+                chunk,
+            }));
         }
-        let fill = |(chunk, staged): (u64, usize)| {
-            let pages = self.pages_of(chunk);
-            let is_worth = staged * WORTH >= (pages.end - pages.start) as usize;
-            (is_worth, staged + self.inline_in(chunk), staged, chunk)
-        };
-        let mut fills: Vec<(bool, usize, usize, u64)> = pages_of.into_iter().map(fill).collect();
-        fills.sort_by(|a, b| b.cmp(a));
-        let is_needed = |&(is_worth, above, of_layer, _): &(bool, usize, usize, u64)| {
-            if !is_worth && staged <= INLINE_PAGES && inline + staged <= most {
-                return false;
+        let mut needed = Vec::new();
+        while let Some(fill) = fills.pop() {
+            if !fill.is_worth && staged <= INLINE_PAGES && inline + staged <= most {
+                break;
             }
-            staged -= of_layer;
-            inline -= above - of_layer;
-            true
-        };
-        let needed = fills.into_iter().take_while(is_needed);
-        needed.map(|(.., chunk)| chunk).collect()
+            staged -= fill.of_layer;
+            inline -= fill.above - fill.of_layer;
+            needed.push(fill.chunk);
+        }
+        needed
     }
 
     /// Pages to be moved with [`Writer::moved`], because the record in which they lie has few that

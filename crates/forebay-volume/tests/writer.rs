@@ -158,6 +158,39 @@ fn pages_in_records_have_a_bound() {
     assert_eq!(own, 69_000, "it has the most pages");
 }
 
+/// A chunk that was made because records were full has its pages there until the record that names
+/// it: it is no reason to make it again.
+#[test]
+fn a_chunk_that_made_room_is_not_asked_for_again() {
+    let mut bucket = Bucket::default();
+    let mut writer = open(&mut bucket, writing(1, 70_000 << 20)).unwrap();
+    for page in 0..INLINE_TOTAL as u64 {
+        // Two of each chunk.
+        writer.stage(page / 2 * 256 + page % 2, &[7; PAGE]);
+        if page % 512 == 511 {
+            commit(&mut bucket, &mut writer);
+            bucket.objects.clear();
+        }
+    }
+    for round in 0..100 {
+        // No other chunk has as many pages in records as one of those before.
+        writer.stage((40_000 + round) * 256, &[8; PAGE]);
+        let mut made = Vec::new();
+        while let Need::Chunks(chunks) = writer.need() {
+            for chunk in chunks {
+                assert!(!made.contains(&chunk), "{chunk} is made twice");
+                let name = writer.name(Scope::All);
+                writer.made_with(chunk, name, 0);
+                made.push(chunk);
+            }
+        }
+        assert!(made.len() <= 1, "{made:?}");
+        commit(&mut bucket, &mut writer);
+        bucket.objects.clear();
+        assert!(writer.map().inline_pages() <= INLINE_TOTAL);
+    }
+}
+
 /// Records of which little is needed are left by what is.
 #[test]
 fn pages_move_out_of_records_that_are_mostly_replaced() {
