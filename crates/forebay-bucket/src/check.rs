@@ -4,8 +4,8 @@ use crate::abreast::abreast;
 use crate::asker::Asker;
 use crate::store::BucketError;
 use forebay_volume::{
-    ChunkObject, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, Manifest, Map, Opened, PageFormat, Record,
-    TWIN_PREFIX, Twin, VolumeFault, check_wrapped, map_key, number_of, wrapped_key,
+    Call, ChunkObject, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, Manifest, Map, Opened, PageFormat,
+    Record, TWIN_PREFIX, Twin, VolumeFault, check_wrapped, map_key, number_of, wrapped_key,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,7 +62,12 @@ impl Asker {
             .map(|(chunk, object)| Item::Chunk(object, manifest.object_bytes(chunk)));
         let mut items: Vec<Item> = chunks.collect();
         // Two maps stay, and all records after the older one, which the record of the newer names.
-        let older = opened.older.max(self.mapped_of(opened.base)?);
+        let older = if self.is_old_map(opened.base)? {
+            // Programs of that format kept one map, and only the records after it.
+            opened.base
+        } else {
+            opened.older.max(self.mapped_of(opened.base)?)
+        };
         let listed = numbers(&self.list(MAP_PREFIX)?, MAP_PREFIX);
         let named = [older, opened.base, opened.mapped].into_iter();
         let maps: BTreeSet<u64> = listed.into_iter().chain(named).collect();
@@ -81,7 +86,8 @@ impl Asker {
         );
         let mut there = numbers(&self.list(LOG_PREFIX)?, LOG_PREFIX);
         there.extend(numbers(&self.list(TWIN_PREFIX)?, TWIN_PREFIX));
-        if !(1..=older).all(|number| there.contains(&number)) {
+        let is_complete = (1..=older).all(|number| there.contains(&number));
+        if !is_complete && older < opened.base {
             items.push(Item::Mapped);
         }
         if manifest.pages == PageFormat::Encrypted {
@@ -92,6 +98,20 @@ impl Asker {
             items.extend(numbers.into_iter().map(Item::Key));
         }
         Ok(items)
+    }
+
+    /// Whether the map as of record `number` was made by a program that kept one map.
+    fn is_old_map(&self, number: u64) -> Result<bool, BucketError> {
+        if number == 0 {
+            return Ok(false);
+        }
+        let call = Call::Get {
+            key: map_key(number),
+            range: Some(0..Map::HEAD_BYTES),
+        };
+        Ok(self
+            .get(&call)?
+            .is_some_and(|head| Map::is_first_format(&head)))
     }
 
     /// The map that record `number` names; 0 if nothing says it.

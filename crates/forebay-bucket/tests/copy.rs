@@ -277,6 +277,50 @@ fn a_copy_that_was_interrupted_is_no_volume_and_can_be_finished() {
     assert_is(&to, &written.bytes);
 }
 
+/// `gc` of a program of that format left one map and the records that its state needed: nothing
+/// else is missing. The chunk of these objects is not among them.
+#[test]
+fn a_volume_of_format_1_that_was_collected_lacks_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let volume = bucket(&folder, "v");
+    let objects: [(&str, &[u8]); 4] = [
+        (
+            "volume",
+            include_bytes!("../../forebay-volume/tests/golden/volume"),
+        ),
+        (
+            "log/00000000000000000001",
+            include_bytes!("../../forebay-volume/tests/golden/1/log-1"),
+        ),
+        (
+            "log/00000000000000000002",
+            include_bytes!("../../forebay-volume/tests/golden/1/log-2"),
+        ),
+        (
+            "map/00000000000000000003",
+            include_bytes!("../../forebay-volume/tests/golden/1/map-3"),
+        ),
+    ];
+    for (key, bytes) in objects {
+        let key = key.to_owned();
+        let bytes = Arc::new(bytes.to_vec());
+        assert_eq!(volume.ask(&Call::Make { key, bytes }).unwrap(), Reply::Done);
+    }
+    let checked = check(volume.clone()).unwrap();
+    let [fault] = &checked.faults[..] else {
+        panic!("{checked:?}")
+    };
+    assert!(fault.starts_with(DATA_PREFIX), "{fault}");
+    // A record that its state needs is missed.
+    let key = "log/00000000000000000002".to_owned();
+    volume.ask(&Call::Remove { key: key.clone() }).unwrap();
+    let faults = check(volume).unwrap().faults;
+    assert!(
+        faults.iter().any(|fault| fault.starts_with(&key)),
+        "{faults:?}"
+    );
+}
+
 #[test]
 fn a_copy_lies_upon_nothing() {
     let folder = tempfile::tempdir().unwrap();

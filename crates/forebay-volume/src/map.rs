@@ -374,6 +374,15 @@ impl Map {
         Ok(())
     }
 
+    /// The bytes at its beginning that name its format.
+    pub const HEAD_BYTES: u64 = MAGIC.len() as u64 + 2;
+
+    /// Whether the map that begins with `head` is of format 1, whose programs kept one map.
+    pub fn is_first_format(head: &[u8]) -> bool {
+        head.strip_prefix(&MAGIC)
+            .is_some_and(|format| format.starts_with(&1_u16.to_le_bytes()))
+    }
+
     /// The map as of record `number`, in `bytes`.
     ///
     /// # Errors
