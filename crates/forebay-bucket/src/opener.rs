@@ -215,6 +215,16 @@ impl Medium for OpenVolume {
         self.store.statistics().figures()
     }
 
+    fn settle(&self) -> Result<(), VolumeError> {
+        self.store
+            .settle()
+            .map_err(|failure| self.refused("record", &failure.to_string()))
+    }
+
+    fn is_settled(&self) -> bool {
+        self.store.is_settled()
+    }
+
     fn close(&self) -> Result<(), VolumeError> {
         if self.store.close() {
             return Ok(());

@@ -4,6 +4,7 @@ use crate::abreast::abreast;
 use crate::asker::{Asker, Tries};
 use crate::bucket::{Bucket, Trouble};
 use crate::desk::{Desk, Ended, Limits};
+use crate::gathering::{Commit, Gathering};
 use crate::jobs::{Job, ReadEnd, Unmade, zero_tail};
 use crate::statistics::BucketStatistics;
 use forebay_base::Span;
@@ -12,7 +13,9 @@ use forebay_base::sync::{Mutex, lock};
 use forebay_rt::thread::SMALL_STACK_BYTES;
 use forebay_rt::wait::{Slot, WaitQueue};
 use forebay_rt::{block_on, say};
-use forebay_store::{Crew, Durability, Extent, Failure, Geometry, Io, ObjectId, Store};
+use forebay_store::{
+    Crew, Durability, Extent, Failure, Geometry, Io, IoKind, ObjectId, Request, Store,
+};
 use forebay_volume::{
     Access, Appended, Call, MANIFEST_KEY, MAPPED_KEY, Manifest, Map, Opened, Opening, OwnerKey,
     PAGE_BYTES, PageCodec, PageFormat, Progress, Reply, Twin, VolumeFault, Writer,
@@ -30,7 +33,7 @@ const UPLOADS_LIMIT: u64 = 16;
 const RECORDS_AHEAD: u64 = 8;
 /// Threads for reads, beside one for each upload.
 const READERS: usize = 8;
-/// Threads for the two copies of a record, or a map, and for removals.
+/// Threads for the two copies of a record, or a map, and for removals. One more may make records.
 const KEEPERS: usize = 3;
 /// Chunks in memory for each upload: as it was found, as it is put together and sent, and one that
 /// an answer which came too early leaves on its way. One more if pages lie there in another form.
@@ -50,6 +53,9 @@ pub struct BucketSettings {
     /// have more than this percentage of the bytes of those that are needed, and more than 64
     /// chunks. None: they stay until somebody runs `gc`.
     pub dead_percent: Option<u32>,
+    /// Commits are answered at once, and recorded together after this time: a process that dies
+    /// loses the last ones. None: a commit ends when its record is there.
+    pub commit_interval: Option<Span>,
     /// The key of an encrypted volume's owner. With [`Writing::create`] it opens the volume that is
     /// made.
     pub key: Option<OwnerKey>,
@@ -61,6 +67,7 @@ impl BucketSettings {
         memory_bytes: 64 << 20,
         answer_timeout: Span::from_secs(30),
         dead_percent: None,
+        commit_interval: None,
         key: None,
     };
 }
@@ -150,6 +157,7 @@ pub struct BucketStore {
 struct Core {
     desk: Mutex<Desk>,
     arrivals: WaitQueue,
+    gathering: Option<Gathering>,
     asker: Arc<Asker>,
     codec: PageCodec,
     object_bytes: u64,
@@ -203,6 +211,10 @@ impl BucketStore {
         let core = Arc::new(Core {
             desk: Mutex::new(Desk::new(writer, limits, is_read_only)),
             arrivals: WaitQueue::new(),
+            gathering: settings
+                .commit_interval
+                .filter(|_| !is_read_only)
+                .map(Gathering::new),
             asker,
             codec,
             object_bytes: manifest.whole_object_bytes(),
@@ -212,6 +224,10 @@ impl BucketStore {
         for _ in 0..limits.uploads + READERS + KEEPERS {
             let core = core.clone();
             crew.start("forebay-bucket", move || core.work())?;
+        }
+        if core.gathering.is_some() {
+            let core = core.clone();
+            crew.start("forebay-commits", move || core.gather())?;
         }
         Ok(Arc::new(BucketStore {
             core,
@@ -231,9 +247,34 @@ impl BucketStore {
         lock(&self.core.desk).is_fenced()
     }
 
+    /// Records what commits were answered for: see [`BucketSettings::commit_interval`]. Without an
+    /// interval there is nothing to do.
+    ///
+    /// # Errors
+    /// Why that cannot be done now. It is kept, and tried again after the interval, or by the next
+    /// call.
+    pub fn settle(&self) -> Result<(), Failure> {
+        let Some(gathering) = &self.core.gathering else {
+            return Ok(());
+        };
+        if self.is_fenced() {
+            return Err(Failure::Fenced);
+        }
+        block_on(self.core.record(gathering))
+    }
+
+    /// Whether each commit that was answered is in a record.
+    pub fn is_settled(&self) -> bool {
+        let gathering = self.core.gathering.as_ref();
+        gathering.is_none_or(Gathering::is_settled)
+    }
+
     /// Leaves the volume to others, once everything is committed. False if that is not so, or if
     /// the bucket does not take it: then the next writer has to take the volume over.
     pub fn close(&self) -> bool {
+        if !self.is_settled() && self.settle().is_err() {
+            return false;
+        }
         let closing = Arc::new(Slot::new());
         lock(&self.core.desk).close(closing.clone());
         self.core.arrivals.wake_one();
@@ -260,7 +301,7 @@ fn limits(manifest: &Manifest, memory_bytes: u64) -> Result<Limits, BucketError>
     let is_sealed = manifest.pages != PageFormat::Plain;
     let upload_chunks = UPLOAD_CHUNKS + u64::from(is_sealed);
     let upload_bytes = upload_chunks * chunk_bytes + stack_bytes;
-    let crew_bytes = (READERS + KEEPERS) as u64 * stack_bytes;
+    let crew_bytes = (READERS + KEEPERS + 1) as u64 * stack_bytes;
     let map_bytes = Map::memory_bytes(manifest);
     let needed_bytes = LEAST_STAGED_CHUNKS * chunk_bytes + upload_bytes + crew_bytes + map_bytes;
     if memory_bytes < needed_bytes {
@@ -347,6 +388,41 @@ impl Core {
             self.arrivals.wake_one();
             self.carry_out(job);
         }
+    }
+
+    /// The life of the thread that makes the records of commits that were answered at once.
+    fn gather(&self) {
+        let Some(gathering) = &self.gathering else {
+            return;
+        };
+        while block_on(gathering.owed()) {
+            // The next commit hears of a failure, and the asker has said it.
+            let _ = block_on(self.record(gathering));
+        }
+    }
+
+    /// Records everything that came until now.
+    async fn record(&self, gathering: &Gathering) -> Result<(), Failure> {
+        let commit = Arc::new(Commit::default());
+        let request = Request {
+            kind: IoKind::Commit,
+            object: BucketStore::OBJECT,
+            offset_bytes: 0,
+            length_bytes: 0,
+        };
+        gathering.begin();
+        self.submit(Io::new(request, Vec::new(), commit.clone(), 0));
+        let result = gathering.result_of(&commit).await;
+        let result = result.unwrap_or(Err(Failure::Gone));
+        gathering.end(result);
+        result
+    }
+
+    fn submit(&self, io: Io) {
+        let mut ended = Ended::default();
+        lock(&self.desk).submit(io, &mut ended);
+        self.arrivals.wake_one();
+        ended.finish();
     }
 
     async fn next_job(&self) -> Option<Job> {
@@ -504,15 +580,24 @@ impl Store for BucketStore {
         if io.page_count() > self.geometry().max_io_pages as usize {
             return io.fail(Failure::OutOfRange);
         }
-        let mut ended = Ended::default();
-        lock(&self.core.desk).submit(io, &mut ended);
-        self.core.arrivals.wake_one();
-        ended.finish();
+        if io.request().kind == IoKind::Commit
+            && let Some(gathering) = &self.core.gathering
+            && !self.is_fenced()
+        {
+            return match gathering.answer() {
+                Ok(()) => io.succeed(),
+                Err(failure) => io.fail(failure),
+            };
+        }
+        self.core.submit(io);
     }
 }
 
 impl Drop for BucketStore {
     fn drop(&mut self) {
+        if let Some(gathering) = &self.core.gathering {
+            gathering.stop();
+        }
         lock(&self.core.desk).stop();
         self.core.asker.stop();
         self.core.arrivals.wake_all();

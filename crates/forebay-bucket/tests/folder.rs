@@ -83,7 +83,7 @@ impl Bench {
             memory_bytes: 8 << 20,
             answer_timeout: Span::from_millis(200),
             dead_percent,
-            key: None,
+            ..BucketSettings::USUAL
         };
         BucketStore::open(bucket, "v", writing(take_over), settings).expect("it opens")
     }

@@ -32,6 +32,7 @@ fn settings(key: Option<OwnerKey>) -> BucketSettings {
         answer_timeout: Span::from_millis(500),
         dead_percent: Some(20),
         key,
+        ..BucketSettings::USUAL
     }
 }
 

@@ -27,7 +27,7 @@ const EXPORT: &str = "[[nbd.export]]";
 
 /// Values of settings just outside of what is allowed, with their section. A setting that takes any
 /// text has a value of another kind.
-const OUTSIDE: [(Front, &str, &str); 54] = [
+const OUTSIDE: [(Front, &str, &str); 56] = [
     (Front::Nbd, "", "memory = '7M'"),
     (Front::Nbd, "", "memory = '17T'"),
     (Front::Nbd, "", "memory = '8M..8589934592M'"),
@@ -73,6 +73,8 @@ const OUTSIDE: [(Front, &str, &str); 54] = [
     (Front::Nbd, "[nbd]", "create = '4097T'"),
     (Front::Nbd, "[nbd]", "chunk = '32K'"),
     (Front::Nbd, "[nbd]", "chunk = '16M'"),
+    (Front::Nbd, "[nbd]", "commit_interval = '9ms'"),
+    (Front::Nbd, "[nbd]", "commit_interval = '61s'"),
     (Front::Nbd, "[nbd]", "key_file = 1.5"),
     (Front::Nbd, "[nbd]", "take_over = 1"),
     (Front::Nbd, "[nbd]", "garbage = '10001%'"),

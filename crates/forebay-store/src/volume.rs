@@ -108,6 +108,19 @@ pub trait Medium: Holes {
         Ok(())
     }
 
+    /// Makes durable what commits were answered for, if they are answered before that.
+    ///
+    /// # Errors
+    /// [`VolumeError`]; nothing is given up by that, and it can be tried again.
+    fn settle(&self) -> Result<(), VolumeError> {
+        Ok(())
+    }
+
+    /// Whether nothing is left for [`Medium::settle`].
+    fn is_settled(&self) -> bool {
+        true
+    }
+
     /// Leaves it to others: everything is written and committed, and nobody will write any more.
     /// Most volumes are free when this is dropped, and need no such step.
     ///

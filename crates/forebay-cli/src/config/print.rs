@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// Examples for flags without a default value.
-const EXAMPLES: [(&str, &str); 20] = [
+const EXAMPLES: [(&str, &str); 21] = [
     ("at_risk", "2s"),
     ("drain", "2s"),
     ("memory", "512M"),
@@ -24,6 +24,7 @@ const EXAMPLES: [(&str, &str); 20] = [
     ("nbd.tls_client_ca", "/etc/pki/qemu/ca-cert.pem"),
     ("nbd.create", "20G"),
     ("nbd.chunk", "1M"),
+    ("nbd.commit_interval", "1s"),
     ("nbd.key_file", "/etc/forebay/volume.key"),
     ("nbd.garbage", "50%"),
     ("nbd.clients", "16"),

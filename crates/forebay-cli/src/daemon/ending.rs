@@ -18,7 +18,7 @@ use std::process;
 /// The pause between two progress lines.
 const PROGRESS_INTERVAL: Span = Span::from_secs(1);
 /// The pause before a failed write-back is tried again.
-const RETRY_AFTER: Span = Span::from_secs(2);
+pub(crate) const RETRY_AFTER: Span = Span::from_secs(2);
 
 /// Waits for a signal that ends the server.
 pub(crate) struct Ending {

@@ -6,8 +6,10 @@ use crate::daemon::flags::{ServerFlags, socket_path};
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, Subcommand};
+use forebay_base::Span;
 use forebay_base::units::{parse_size, show_bytes};
 use forebay_bucket::is_chunk_size;
+use forebay_control::time::parse_time;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -67,6 +69,12 @@ struct TypedNbd {
     #[arg(long, value_name = "SIZE", value_parser = chunk_size, requires = "create",
           default_value = "1M", hide_default_value = true)]
     chunk: u32,
+    /// Answer each FLUSH of a volume in a bucket at once, and record them together after this time,
+    /// from 10ms to 60s; a server that is killed loses the last ones. By default a FLUSH is answered
+    /// when it is recorded
+    #[arg(long, value_name = "TIME", value_parser = commit_interval,
+          conflicts_with = "read_only")]
+    commit_interval: Option<Span>,
     /// The key of an encrypted volume in a bucket; one that is created with a key is encrypted.
     /// Without this, the variable `FOREBAY_VOLUME_KEY` is taken
     #[arg(long, value_name = "FILE")]
@@ -167,6 +175,8 @@ pub(crate) struct ServeArguments {
     pub(crate) create_bytes: Option<u64>,
     /// Bytes of a chunk of a volume in a bucket that does not exist yet.
     pub(crate) chunk_bytes: u32,
+    /// How long a FLUSH of a volume in a bucket may be in no record although it was answered.
+    pub(crate) commit_interval: Option<Span>,
     /// The key of volumes in buckets that are encrypted.
     pub(crate) key_file: Option<PathBuf>,
     /// Whether a volume in a bucket is opened although another writer has it.
@@ -216,6 +226,7 @@ impl TypedServe {
             read_only: typed.read_only,
             create_bytes: typed.create,
             chunk_bytes: typed.chunk,
+            commit_interval: typed.commit_interval,
             key_file: typed.key_file,
             take_over: typed.take_over,
             dead_percent: typed.garbage.0,
@@ -256,6 +267,15 @@ fn dead_percent(text: &str) -> Result<Garbage, String> {
     let percent = number.filter(|&percent| percent <= 10_000);
     let percent = percent.ok_or("write a percentage up to 10000%, or off")?;
     Ok(Garbage(Some(percent)))
+}
+
+fn commit_interval(text: &str) -> Result<Span, String> {
+    let interval = parse_time(text)?;
+    let allowed = Span::from_millis(10)..=Span::from_secs(60);
+    if allowed.contains(&interval) {
+        return Ok(interval);
+    }
+    Err("write a time from 10ms to 60s".to_owned())
 }
 
 /// The length of an image.
@@ -351,6 +371,7 @@ mod tests {
             read_only: false,
             create_bytes: None,
             chunk_bytes: CHUNK_BYTES,
+            commit_interval: None,
             key_file: None,
             take_over: false,
             dead_percent: None,

@@ -31,6 +31,7 @@ fn openers(arguments: &ServeArguments) -> Result<Openers, CommandError> {
             memory_bytes: bucket_bytes(arguments.memory_bytes, in_buckets(arguments)),
             answer_timeout: answer_timeout(arguments.flags.answer_timeout),
             dead_percent: arguments.dead_percent,
+            commit_interval: arguments.commit_interval,
             key: owner_key(arguments.key_file.as_deref())?,
         },
         take_over: arguments.take_over,

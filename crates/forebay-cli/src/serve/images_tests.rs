@@ -31,6 +31,7 @@ fn arguments(paths: &[&Path], create_bytes: Option<u64>) -> ServeArguments {
         read_only: false,
         create_bytes,
         chunk_bytes: 64 << 10,
+        commit_interval: None,
         key_file: None,
         take_over: false,
         dead_percent: Some(50),

@@ -5,10 +5,12 @@
 //! then on for every connected client, because each may have had bytes in it. A client that comes
 //! when no other client is connected was promised nothing, so the image is reopened for it.
 
+use crate::daemon::ending::RETRY_AFTER;
 use crate::daemon::say::say;
 use crate::error::CommandError;
 use forebay::{Cache, File, Statistics, StoreKey};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
+use forebay_rt::Rt;
 use forebay_rt::wait::Gate;
 use forebay_store::{Failure, Figure, Medium};
 use std::collections::BTreeMap;
@@ -146,6 +148,32 @@ impl Losses {
         images
             .map(|image| (image.export.clone(), image.medium.figures()))
             .collect()
+    }
+
+    /// Makes durable what FLUSHes were answered for before. It is tried again until it is done,
+    /// another server has the image, or the user gives up.
+    pub(super) async fn settle(&self, rt: &Rt) {
+        for image in self.images.iter() {
+            while let Err(error) = image.medium.settle() {
+                if image.is_fenced() {
+                    break;
+                }
+                say(format_args!(
+                    "{error}; trying again, interrupt twice to give up"
+                ));
+                rt.sleep(RETRY_AFTER).await;
+            }
+        }
+    }
+
+    /// Says which images have FLUSHes that were answered and are not durable.
+    pub(super) fn say_unsettled(&self) {
+        let unsettled = self.paths_of(|image| !image.medium.is_settled());
+        if !unsettled.is_empty() {
+            say(format_args!(
+                "{unsettled}: the FLUSHes of the last --commit-interval are lost"
+            ));
+        }
     }
 
     /// Everything is written: leaves the images to others.

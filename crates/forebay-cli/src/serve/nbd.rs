@@ -60,7 +60,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let (cache, exports, losses) = build(arguments, settings, &rt, feed.clone())?;
     let unlocked = memory::lock_what_is_used();
     let is_written = Arc::new(Mutex::new(false));
-    let ending = Ending::listen(&cache, is_written.clone(), || {})?;
+    let unsettled = losses.clone();
+    let before_exit = move || unsettled.say_unsettled();
+    let ending = Ending::listen(&cache, is_written.clone(), before_exit)?;
     announce(arguments, &exports, &plan);
     for refused in [unmarked, unlocked].into_iter().flatten() {
         say(refused);
@@ -316,4 +318,5 @@ async fn end(server: &Server, cache: &Cache, losses: &Losses, rt: &Rt) {
     };
     reporting(rt, server.ended(), report).await;
     write_all(cache, rt, &mut left, async || losses.give_up().await).await;
+    losses.settle(rt).await;
 }
