@@ -177,6 +177,10 @@ impl Desk {
         *self.writer.manifest()
     }
 
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.standing == Standing::ReadOnly
+    }
+
     pub(crate) fn is_fenced(&self) -> bool {
         self.writer.is_fenced()
     }

@@ -569,6 +569,10 @@ impl Store for BucketStore {
         }
     }
 
+    fn is_read_only(&self, _object: ObjectId) -> bool {
+        lock(&self.core.desk).is_read_only()
+    }
+
     fn length_bytes(&self, object: ObjectId) -> Option<u64> {
         (object == BucketStore::OBJECT).then_some(self.manifest.length_bytes)
     }

@@ -232,7 +232,7 @@ impl Folder {
         // asked for it reports how it ended.
         let _ = content.file.sync().await;
         let failure = self.files.commit_failure(content.object);
-        self.files.close(content.object);
+        self.files.forget(content.object);
         failure
     }
 

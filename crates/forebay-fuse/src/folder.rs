@@ -114,7 +114,7 @@ impl Folder {
 
     /// Lets a content go that nobody uses.
     pub(crate) fn let_go(&self, inode: &Inode, content: &Content) {
-        self.files.close(content.object);
+        self.files.forget(content.object);
         self.inodes.content_gone(inode);
         self.keeper.spared.wake_all();
     }

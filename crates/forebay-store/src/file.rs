@@ -1,6 +1,7 @@
 //! Files and block devices as a store: through io_uring where the system has it, by positioned
 //! reads and writes elsewhere.
 
+use crate::Unwritten;
 use crate::crew::Crew;
 use crate::files::{Files, OpenError, OpenFile, OpenMode, Opened};
 use crate::inbox::{MemoryNews, MemoryRange};
@@ -240,9 +241,17 @@ impl FileStore {
     }
 
     /// Forgets `object`, and says whether it was open. Requests that were submitted are carried
-    /// out; later ones fail with [`Failure::Gone`].
+    /// out; later ones fail with [`Failure::Gone`]. As long as a cache has something of it to
+    /// write, it stays open for that; its descriptors are closed when the next file is opened or
+    /// closed after that.
     pub fn close(&self, object: ObjectId) -> bool {
         self.files.close(object)
+    }
+
+    /// Forgets `object` as [`FileStore::close`] does, also if a cache has something of it to write:
+    /// for whoever has given that up.
+    pub fn forget(&self, object: ObjectId) -> bool {
+        self.files.forget(object)
     }
 
     /// The length of `object` now, in bytes.
@@ -311,6 +320,15 @@ impl Store for FileStore {
             Body::Uring(ring) => ring.submit(request),
             Body::Positioned(pool) => pool.queue.push(request),
         }
+    }
+
+    fn is_read_only(&self, object: ObjectId) -> bool {
+        let file = self.files.get(object);
+        file.is_some_and(|file| !file.is_writable())
+    }
+
+    fn attached(&self, unwritten: Arc<dyn Unwritten>) {
+        self.files.attached(unwritten);
     }
 
     fn length_bytes(&self, object: ObjectId) -> Option<u64> {

@@ -6,6 +6,7 @@
 //! block. The kernel keeps the two in step: it writes back and drops cached pages of a range
 //! before a direct request touches it.
 
+use crate::Unwritten;
 use crate::commits::Commits;
 use crate::error::Failure;
 use crate::io::{IoKind, ObjectId, Request};
@@ -16,7 +17,7 @@ use forebay_base::sync::{Mutex, lock};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, StatxFlags};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -134,6 +135,10 @@ impl OpenFile {
         rustix::fs::open(self.entry(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
     }
 
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable
+    }
+
     pub(crate) fn is_device(&self) -> bool {
         self.device_length_bytes.is_some()
     }
@@ -174,11 +179,15 @@ impl OpenFile {
 pub(crate) struct Files {
     table: Mutex<Table>,
     devices: Devices,
+    /// The cache before the store.
+    unwritten: Mutex<Option<Arc<dyn Unwritten>>>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     open: BTreeMap<ObjectId, Arc<OpenFile>>,
+    /// Those of them that are closed, and stay for what a cache has to write.
+    closing: BTreeSet<ObjectId>,
     last: u64,
 }
 
@@ -188,10 +197,41 @@ impl Files {
         lock(&self.table).open.get(&object).cloned()
     }
 
-    /// Forgets `object`; requests that hold it go on. Says whether it was open.
+    /// A cache was put before the store of these files.
+    pub(crate) fn attached(&self, unwritten: Arc<dyn Unwritten>) {
+        *lock(&self.unwritten) = Some(unwritten);
+    }
+
+    /// Forgets `object`; requests that hold it go on, and so does what a cache has of it to write.
+    /// Says whether it was open.
     pub(crate) fn close(&self, object: ObjectId) -> bool {
-        let closed = lock(&self.table).open.remove(&object);
-        closed.is_some()
+        let is_new = {
+            let mut table = lock(&self.table);
+            table.open.contains_key(&object) && table.closing.insert(object)
+        };
+        self.let_go();
+        is_new
+    }
+
+    /// Forgets the files that are closing, but for those of which a cache has something to write.
+    fn let_go(&self) {
+        let closing = lock(&self.table).closing.clone();
+        let unwritten = lock(&self.unwritten).clone();
+        // A cache is asked without a lock: it may wait for its own.
+        let is_needed = |object: &ObjectId| {
+            let unwritten = unwritten.as_ref();
+            unwritten.is_some_and(|unwritten| unwritten.has_unwritten(*object))
+        };
+        for object in closing.into_iter().filter(|object| !is_needed(object)) {
+            self.forget(object);
+        }
+    }
+
+    /// Forgets `object`, whatever a cache has of it. Says whether it was open.
+    pub(crate) fn forget(&self, object: ObjectId) -> bool {
+        let mut table = lock(&self.table);
+        let was_closing = table.closing.remove(&object);
+        table.open.remove(&object).is_some() && !was_closing
     }
 
     /// Opens `path`, which is the file `object`, for writing too. Submitted requests go on
@@ -243,6 +283,7 @@ impl Files {
         mode: OpenMode,
         direct: bool,
     ) -> Result<Opened, OpenError> {
+        self.let_go();
         let (file, length_bytes) = self.open_file(path, mode, direct)?;
         let is_direct = file.direct.is_some();
         let mut table = lock(&self.table);

@@ -32,6 +32,9 @@ mod volume;
 pub mod wrap;
 mod write_through;
 
+use std::fmt;
+use std::sync::Arc;
+
 pub use crew::Crew;
 pub use error::{Failure, StoreError};
 pub use file::{FileStore, FileStoreSettings, LentFile, Method, StartError};
@@ -94,6 +97,13 @@ impl Geometry {
     pub const WHOLE_OBJECTS: u32 = u32::MAX;
 }
 
+/// What a store may ask of the cache before it, from calls of its own users and never while it
+/// takes a request.
+pub trait Unwritten: fmt::Debug + Send + Sync + 'static {
+    /// Whether the cache has something of `object` that is not durable.
+    fn has_unwritten(&self, object: ObjectId) -> bool;
+}
+
 /// A place where bytes rest, seen as numbered objects of bytes. Object-safe.
 ///
 /// # Contract
@@ -126,6 +136,19 @@ pub trait Store: Send + Sync + 'static {
     fn length_bytes(&self, object: ObjectId) -> Option<u64> {
         let _ = object;
         None
+    }
+
+    /// Whether `object` can only be read: a cache then refuses changes of it at once, and not when
+    /// it writes them back. It is asked again for each change as long as it says yes.
+    fn is_read_only(&self, object: ObjectId) -> bool {
+        let _ = object;
+        false
+    }
+
+    /// A cache was put in front of this store. While it has something of an object to write, the
+    /// object has to be there: a store that lets its objects be closed asks `unwritten` first.
+    fn attached(&self, unwritten: Arc<dyn Unwritten>) {
+        let _ = unwritten;
     }
 
     /// Announces that pages of `memory` will come in many requests, so that a store that can

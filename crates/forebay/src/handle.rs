@@ -59,6 +59,18 @@ impl Handle {
         }
     }
 
+    /// Whether the store takes no changes of the object. One that was opened for reading may be
+    /// made writable, so only a store that takes them is not asked again.
+    pub(crate) fn is_read_only_below(&self) -> bool {
+        let known = &self.object.may_be_read_only;
+        known.load(Ordering::Relaxed) && {
+            let object = self.object.store_object();
+            let is_read_only = self.backing.store.is_read_only(object);
+            known.store(is_read_only, Ordering::Relaxed);
+            is_read_only
+        }
+    }
+
     /// Another handle on the same object, whose frames come from `home`. It belongs to the same
     /// caller. If the program did not name one, it is a caller of its own.
     pub(crate) fn beside(&self, home: Home) -> Handle {

@@ -47,6 +47,7 @@ mod shrinker;
 mod state;
 mod store_key;
 mod stores;
+mod unwritten;
 
 pub mod blocking;
 pub mod event;

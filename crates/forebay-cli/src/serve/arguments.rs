@@ -70,8 +70,8 @@ struct TypedNbd {
           default_value = "1M", hide_default_value = true)]
     chunk: u32,
     /// Answer each FLUSH of a volume in a bucket at once, and record them together after this time,
-    /// from 10ms to 60s; a server that is killed loses the last ones. By default a FLUSH is answered
-    /// when it is recorded
+    /// from 10ms to 60s; a server that is killed loses the last ones. By default a FLUSH is
+    /// answered when it is recorded
     #[arg(long, value_name = "TIME", value_parser = commit_interval,
           conflicts_with = "read_only")]
     commit_interval: Option<Span>,

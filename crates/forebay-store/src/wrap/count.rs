@@ -1,7 +1,7 @@
 //! Counts the requests that pass.
 
 use crate::io::{Ending, Intercept, Io, IoKind, Memory, ObjectId};
-use crate::{Geometry, Store};
+use crate::{Geometry, Store, Unwritten};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_rt::Rt;
@@ -106,6 +106,14 @@ impl Store for CountStore {
 
     fn inner(&self) -> Vec<&dyn Store> {
         vec![&*self.inner]
+    }
+
+    fn is_read_only(&self, object: ObjectId) -> bool {
+        self.inner.is_read_only(object)
+    }
+
+    fn attached(&self, unwritten: Arc<dyn Unwritten>) {
+        self.inner.attached(unwritten);
     }
 
     fn length_bytes(&self, object: ObjectId) -> Option<u64> {

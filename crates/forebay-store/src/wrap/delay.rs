@@ -2,7 +2,7 @@
 
 use super::Held;
 use crate::io::{Io, IoKind, Memory, ObjectId};
-use crate::{Geometry, Store};
+use crate::{Geometry, Store, Unwritten};
 use forebay_base::Span;
 use forebay_rt::Rt;
 use std::sync::Arc;
@@ -63,6 +63,14 @@ impl Store for DelayStore {
 
     fn inner(&self) -> Vec<&dyn Store> {
         vec![&*self.inner]
+    }
+
+    fn is_read_only(&self, object: ObjectId) -> bool {
+        self.inner.is_read_only(object)
+    }
+
+    fn attached(&self, unwritten: Arc<dyn Unwritten>) {
+        self.inner.attached(unwritten);
     }
 
     fn length_bytes(&self, object: ObjectId) -> Option<u64> {

@@ -4,7 +4,7 @@ use super::Held;
 use super::delay::submit_later;
 use crate::error::Failure;
 use crate::io::{Io, IoKind, Memory, ObjectId, Request};
-use crate::{Geometry, Store};
+use crate::{Geometry, Store, Unwritten};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Prng, Span};
 use forebay_rt::Rt;
@@ -216,6 +216,14 @@ impl Store for FaultStore {
 
     fn inner(&self) -> Vec<&dyn Store> {
         vec![&*self.inner]
+    }
+
+    fn is_read_only(&self, object: ObjectId) -> bool {
+        self.inner.is_read_only(object)
+    }
+
+    fn attached(&self, unwritten: Arc<dyn Unwritten>) {
+        self.inner.attached(unwritten);
     }
 
     fn length_bytes(&self, object: ObjectId) -> Option<u64> {

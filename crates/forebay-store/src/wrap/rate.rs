@@ -7,7 +7,7 @@
 
 use super::Held;
 use crate::io::{Io, IoKind, Memory, ObjectId, Request};
-use crate::{Geometry, Store};
+use crate::{Geometry, Store, Unwritten};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_rt::Rt;
@@ -163,6 +163,14 @@ impl Store for RateStore {
 
     fn inner(&self) -> Vec<&dyn Store> {
         vec![&*self.medium.inner]
+    }
+
+    fn is_read_only(&self, object: ObjectId) -> bool {
+        self.medium.inner.is_read_only(object)
+    }
+
+    fn attached(&self, unwritten: Arc<dyn Unwritten>) {
+        self.medium.inner.attached(unwritten);
     }
 
     fn length_bytes(&self, object: ObjectId) -> Option<u64> {

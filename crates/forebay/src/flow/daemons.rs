@@ -8,6 +8,7 @@ use crate::settings::BackingSettings;
 use crate::state::attachment::Attachment;
 use crate::state::backing::{Backing, WriteQueue};
 use crate::state::vectors::IoVectors;
+use crate::unwritten::OfStore;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::lock;
 use forebay_store::{Geometry, Store};
@@ -48,10 +49,15 @@ impl Engine {
         let arena = self.memory.frames.arena();
         let guaranteed = settings.min_ratio_percent;
         let attachment = Attachment::of(&store).ok_or(BuildError::AlreadyAttached)?;
+        let attached = store.clone();
         let backing = self.stores.add(guaranteed, arena, |number| {
             Backing::new(number, store, settings, queue, self.now_ms())
         })?;
         *lock(&backing.attachment) = Some(attachment);
+        attached.attached(Arc::new(OfStore {
+            engine: Arc::downgrade(self),
+            backing: backing.number,
+        }));
         self.begin_drain(&backing);
         let of = backing.clone();
         self.keep("flusher", move |engine| engine.flusher(of.clone()));

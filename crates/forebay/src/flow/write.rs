@@ -341,7 +341,7 @@ impl Engine {
 
     /// Refuses a change through a read-only handle, or of an object that nobody may use any more.
     pub(super) fn check_changeable(&self, handle: &Handle) -> Result<(), AccessError> {
-        if handle.is_read_only {
+        if handle.is_read_only || handle.is_read_only_below() {
             self.mark(Mark::ReadOnly);
             return Err(AccessError::ReadOnly {
                 object: handle.object.store_object().0,

@@ -100,6 +100,8 @@ pub(crate) struct ObjectState {
     pub(crate) length_unsynced: AtomicBool,
     /// The store's object is at least this long.
     known_bytes: AtomicU64,
+    /// The store may take no changes of it: it is asked before the next one.
+    pub(crate) may_be_read_only: AtomicBool,
     /// How many changes the store has made to the object so far, and how many of them a commit has
     /// covered.
     changes: AtomicU64,
@@ -151,6 +153,7 @@ impl ObjectState {
     pub(crate) fn new(number: u32, origin: Origin, length_bytes: u64) -> ObjectState {
         ObjectState {
             number,
+            may_be_read_only: AtomicBool::new(matches!(origin, Origin::File { .. })),
             origin,
             length_bytes: AtomicU64::new(length_bytes),
             length_unsynced: AtomicBool::new(false),

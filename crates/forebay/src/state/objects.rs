@@ -72,6 +72,13 @@ impl ObjectTable {
             .flatten()
     }
 
+    /// The object of a store at `place`.
+    pub(crate) fn at(&self, place: (usize, ObjectId)) -> Option<Arc<ObjectState>> {
+        let table = lock(&self.table);
+        let number = *table.by_origin.get(&place)?;
+        table.objects.get(number as usize - 1).cloned().flatten()
+    }
+
     /// The object of a page that is resident, by the page's key.
     pub(crate) fn of_page(&self, key: u64) -> Arc<ObjectState> {
         self.get(object_of(key))

@@ -1,0 +1,36 @@
+//! What a store may ask of the cache before it.
+
+use crate::engine::Engine;
+use forebay_base::sync::lock;
+use forebay_store::{ObjectId, Unwritten};
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+
+/// Answers one store of a cache.
+#[derive(Debug)]
+pub(crate) struct OfStore {
+    pub(crate) engine: Weak<Engine>,
+    /// The number of the store.
+    pub(crate) backing: usize,
+}
+
+impl Unwritten for OfStore {
+    fn has_unwritten(&self, object: ObjectId) -> bool {
+        let engine = self.engine.upgrade();
+        engine.is_some_and(|engine| engine.has_unwritten((self.backing, object)))
+    }
+}
+
+impl Engine {
+    /// Whether the object at `place` has bytes, or a length, that are not durable in its store.
+    fn has_unwritten(&self, place: (usize, ObjectId)) -> bool {
+        let Some(object) = self.objects.at(place) else {
+            return false;
+        };
+        let is_dirty = !lock(&object.dirty).is_clean();
+        is_dirty
+            || object.to_commit().is_some()
+            || object.length_unsynced.load(Ordering::Acquire)
+            || object.requests_in_flight.load(Ordering::Acquire) > 0
+    }
+}
