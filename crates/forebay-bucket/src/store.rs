@@ -191,17 +191,21 @@ impl BucketStore {
         let is_read_only = access == Access::Read;
         let asker = Asker::new(bucket, name.to_owned(), settings.answer_timeout);
         let asker = Arc::new(asker);
-        // What has no room is refused before its map is read.
+        // What has no room, or another key, is refused before its map is read.
+        let key = settings.key.as_ref();
         let known = asker.manifest(&access)?;
         if let Some((manifest, is_there)) = known {
             limits(&manifest, settings.memory_bytes)?;
-            if !is_there {
-                asker.make_key(&manifest, settings.key.as_ref())?;
+            // Before the opening record, which would end another writer.
+            if is_there {
+                asker.unlock(&manifest, key)?;
+            } else {
+                asker.make_key(&manifest, key)?;
             }
         }
         let opened = asker.open(access)?;
         let manifest = opened.manifest;
-        let codec = asker.unlock(&manifest, settings.key.as_ref())?;
+        let codec = asker.unlock(&manifest, key)?;
         asker.note_open();
         let writer = Writer::with_codec(opened, codec.clone());
         let limits = Limits {

@@ -227,6 +227,22 @@ fn a_volume_is_opened_by_its_key_alone() {
     }
 }
 
+/// Who has not the key takes nothing over.
+#[test]
+fn a_wrong_key_ends_no_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = bucket(&folder, "v");
+    let mut volume = Volume::new(&bucket, PageFormat::Encrypted);
+    for key in [None, Some(owner(2))] {
+        let access = writing_of(PageFormat::Encrypted, true);
+        assert!(BucketStore::open(bucket.clone(), "v", access, settings(key)).is_err());
+        volume.write(0, &pattern(1, PAGE_BYTES));
+        volume.commit();
+    }
+    volume.assert_whole();
+    assert!(volume.store.close());
+}
+
 /// Each copy of the wrapped key is enough, `check` misses either, and without both the volume is
 /// refused and never called whole.
 #[test]
