@@ -10,7 +10,7 @@
 mod bytes;
 
 use bytes::{Locked, foreign_lock, lock_bytes};
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat};
 use rustix::io::Errno;
 use std::fmt;
@@ -64,18 +64,35 @@ pub enum Refused {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
+/// Where nothing can be locked (a mount of NFS without its lock service, for example), it is claimed
+/// without a lock, and the log says so.
+///
+/// `opened` has to be open for writing if it is a file and the claim is for this process alone:
+/// NFS refuses the lock otherwise.
+///
 /// # Errors
 /// [`Refused`].
 pub fn claim(opened: impl AsFd, read_only: bool) -> Result<(), Refused> {
-    let opened = opened.as_fd();
+    claim_by(opened.as_fd(), read_only, |opened, operation| {
+        flock(opened, operation)
+    })
+}
+
+/// As [`claim`], with the call that locks.
+fn claim_by(
+    opened: BorrowedFd<'_>,
+    read_only: bool,
+    lock: impl FnOnce(BorrowedFd<'_>, FlockOperation) -> Result<(), Errno>,
+) -> Result<(), Refused> {
     let operation = if read_only {
         FlockOperation::NonBlockingLockShared
     } else {
         FlockOperation::NonBlockingLockExclusive
     };
     let stat = fstat(opened).map_err(Refused::System)?;
-    match flock(opened, operation) {
+    match lock(opened, operation) {
         Ok(()) => {}
+        Err(errno) if is_without_locks(errno) => say_unlocked(opened, errno),
         Err(Errno::WOULDBLOCK) => return Err(Refused::Taken(holder_of(&stat))),
         Err(errno) => return Err(Refused::System(errno)),
     }
@@ -98,6 +115,24 @@ pub fn claim(opened: impl AsFd, read_only: bool) -> Result<(), Refused> {
         Some(holder) => refused(holder),
         None => Ok(()),
     }
+}
+
+/// Whether the answer to a lock means that the file system has none.
+fn is_without_locks(errno: Errno) -> bool {
+    matches!(errno, Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS)
+}
+
+fn say_unlocked(opened: BorrowedFd<'_>, errno: Errno) {
+    let path = std::fs::read_link(entry_of(opened)).unwrap_or_default();
+    forebay_rt::say(format_args!(
+        "{}: its file system cannot lock it ({errno}), so nothing keeps others from changing it; \
+         let no other program write there",
+        path.display()
+    ));
+}
+
+fn entry_of(opened: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", opened.as_raw_fd())
 }
 
 /// A lock of `flock`, as a line of `/proc/locks` has it.
@@ -248,8 +283,7 @@ fn folder_at(parent: impl AsFd, name: &Path) -> Option<(OwnedFd, (u64, u64))> {
 }
 
 fn folder_of(opened: impl AsFd, stat: &Stat) -> Option<(OwnedFd, (u64, u64))> {
-    let entry = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
-    let path = std::fs::read_link(entry).ok()?;
+    let path = std::fs::read_link(entry_of(opened.as_fd())).ok()?;
     let named = rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     if key_of(&named) != key_of(stat) {
         return None;
@@ -278,6 +312,28 @@ mod tests {
         ] {
             assert_eq!(Lock::read(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn where_nothing_can_be_locked_all_is_claimed_and_other_refusals_are_told() {
+        let file = tempfile::tempfile().unwrap();
+        let claim = |answer: Errno| claim_by(file.as_fd(), false, |_, _| Err(answer));
+        for none in [Errno::NOLCK, Errno::OPNOTSUPP, Errno::NOSYS] {
+            assert_eq!(claim(none), Ok(()), "{none}");
+        }
+        for refusal in [Errno::BADF, Errno::IO, Errno::STALE] {
+            assert_eq!(claim(refusal), Err(Refused::System(refusal)));
+        }
+        assert!(matches!(claim(Errno::WOULDBLOCK), Err(Refused::Taken(_))));
+    }
+
+    #[test]
+    fn locks_of_bytes_are_respected_where_files_cannot_be_locked() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let other = file.reopen().unwrap();
+        lock_bytes(other.as_fd(), false);
+        let claimed = claim_by(file.as_file().as_fd(), false, |_, _| Err(Errno::NOLCK));
+        assert!(matches!(claimed, Err(Refused::Taken(Some(_)))));
     }
 
     #[test]

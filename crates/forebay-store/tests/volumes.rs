@@ -7,7 +7,7 @@ use forebay_store::{
 };
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const LENGTH_BYTES: u64 = 1 << 20;
@@ -183,7 +183,7 @@ fn a_file_that_cannot_have_its_length_is_not_left_behind() {
 fn what_is_no_file_or_empty_is_refused_and_free_again() {
     let folder = tempfile::tempdir().unwrap();
     let files = FileStore::new(FileStoreSettings::default()).unwrap();
-    let open = |path: &std::path::Path| files.open_volume(path.as_ref(), VolumeMode::ReadWrite);
+    let open = |path: &Path| files.open_volume(path.as_ref(), VolumeMode::ReadWrite);
     assert!(matches!(
         error(open(folder.path())),
         VolumeError::Open(OpenError::WrongKind { .. })
@@ -290,4 +290,32 @@ fn whoever_has_a_volume_is_named() {
     ] {
         assert!(user.to_string().starts_with(said), "{user}");
     }
+}
+
+/// On NFS the lock would be refused otherwise.
+#[test]
+fn a_writer_locks_by_a_descriptor_that_can_write() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let path = folder.path().join("image");
+    std::fs::write(&path, [7; 4096]).expect("there is room");
+    let store = FileStore::new(FileStoreSettings::default()).expect("its threads start");
+    for (mode, access) in [(VolumeMode::ReadOnly, 0), (VolumeMode::ReadWrite, 2)] {
+        let opened = store.open_volume(path.as_os_str(), mode);
+        let _opened = opened.expect("nobody has it");
+        assert_eq!(accesses_of_locks(&path), [access], "{mode:?}");
+    }
+}
+
+/// How the descriptors of this process on `path` that hold a lock on all of it were opened.
+fn accesses_of_locks(path: &Path) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc/self/fd").expect("the system shows them");
+    let access_of = |entry: std::fs::DirEntry| {
+        let leads_there = std::fs::read_link(entry.path()).is_ok_and(|target| target == path);
+        let about = Path::new("/proc/self/fdinfo").join(entry.file_name());
+        let about = leads_there.then(|| std::fs::read_to_string(about).ok())??;
+        let flags = about.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
+        about.contains("FLOCK").then_some(flags & 3)
+    };
+    entries.flatten().filter_map(access_of).collect()
 }

@@ -202,12 +202,11 @@ fn in_use(path: &Path, user: VolumeUser) -> VolumeError {
 /// with a warning to those that only read. While a device is open for writing nobody can mount it.
 fn open_unused(path: &Path, read_only: bool) -> Result<(File, Option<String>), VolumeError> {
     let failed = |errno: Errno| refused("open", path)(errno.into());
-    let open =
-        |more| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | more, Mode::empty());
+    let open = |flags: OFlags| rustix::fs::open(path, OFlags::CLOEXEC | flags, Mode::empty());
     let is_device = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
     let mut warning = None;
     if is_device {
-        match open(OFlags::EXCL) {
+        match open(OFlags::RDONLY | OFlags::EXCL) {
             Ok(claimed) if !read_only => return Ok((claimed.into(), None)),
             // Several servers may read it.
             Ok(claimed) => drop(claimed),
@@ -219,8 +218,14 @@ fn open_unused(path: &Path, read_only: bool) -> Result<(File, Option<String>), V
             Err(errno) => return Err(failed(errno)),
         }
     }
-    let file = open(OFlags::empty()).map(File::from).map_err(failed)?;
-    Ok((file, warning))
+    // NFS lets nobody lock a file for himself alone who cannot write it.
+    let for_writing = (!read_only && !is_device).then(|| open(OFlags::RDWR));
+    let file = match for_writing {
+        Some(Ok(file)) => Ok(file),
+        // Whoever opens it for its bytes tells why it cannot be written.
+        Some(Err(_)) | None => open(OFlags::RDONLY),
+    };
+    Ok((file.map(File::from).map_err(failed)?, warning))
 }
 
 #[cfg(test)]
