@@ -64,8 +64,8 @@ pub enum Refused {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// Where nothing can be locked (a mount of NFS without its lock service, for example), it is claimed
-/// without a lock, and the log says so.
+/// Where nothing can be locked (a mount of NFS without its lock service, for example), it is
+/// claimed without a lock, and the log says so.
 ///
 /// `opened` has to be open for writing if it is a file and the claim is for this process alone:
 /// NFS refuses the lock otherwise.
