@@ -150,6 +150,16 @@ impl Room {
         free_bytes.saturating_sub(seen.1.max(dirty_bytes))
     }
 
+    /// Whether a shortage may be over. What was refused against the numbers, by a quota for
+    /// example, is only once nothing is left to be written, also if no file is there any more that
+    /// could be asked: until then it is remembered what it was refused with.
+    fn may_be_back(&self, is_clean: bool) -> bool {
+        if is_clean {
+            self.is_strict.store(false, Ordering::Relaxed);
+        }
+        !self.is_strict.load(Ordering::Relaxed)
+    }
+
     fn grant(&self, bytes: u64) {
         let mut seen = lock(&self.seen);
         seen.1 = seen.1.saturating_add(bytes);
@@ -346,7 +356,10 @@ impl Folder {
         };
         {
             let mut shortage = lock(&room.shortage);
-            if shortage.is_some() {
+            if let Some(known) = &mut *shortage {
+                if known.witness.strong_count() == 0 {
+                    known.witness = begun.witness;
+                }
                 return;
             }
             *shortage = Some(begun);
@@ -384,21 +397,18 @@ impl Folder {
         for room in self.rooms.short() {
             let witness = lock(&room.shortage).as_ref().map(|it| it.witness.clone());
             let inode = witness.and_then(|witness| witness.upgrade());
-            // Where it is gone, the next write asks.
             let held = inode.and_then(|inode| self.hold(&inode).ok());
-            let is_back = held.is_none_or(|held| self.has_enough(&room, &held));
-            if is_back {
+            let is_clean = self.cache.statistics().dirty() == 0;
+            let may_be_back = room.may_be_back(is_clean);
+            // Where the witness is gone, the next write asks.
+            if may_be_back && held.is_none_or(|held| self.has_enough(&room, &held)) {
                 self.room_came_back(&room);
             }
         }
     }
 
     fn has_enough(&self, room: &Room, held: &Held) -> bool {
-        if self.cache.statistics().dirty() == 0 {
-            room.is_strict.store(false, Ordering::Relaxed);
-        }
-        let spare_bytes = self.spare_bytes(room, held);
-        !room.is_strict.load(Ordering::Relaxed) && spare_bytes >= ENOUGH_BYTES
+        self.spare_bytes(room, held) >= ENOUGH_BYTES
     }
 
     fn room_came_back(&self, room: &Room) {
@@ -426,6 +436,9 @@ fn copies_on_write(file: &LentFile) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{TestFolder, until};
+    use forebay_rt::block_on;
+    use forebay_store::{Failure, Fault, FaultAction, IoKind};
 
     #[test]
     fn one_question_is_enough_for_many_writes_while_there_is_plenty() {
@@ -434,6 +447,43 @@ mod tests {
         assert!(room.has_plenty(1 << 40, 1 << 20));
         assert!(room.take(MOST_CREDIT_BYTES));
         assert!(!room.take(1), "others write there too");
+    }
+
+    /// The file by which it was found may be removed, and a store without a quota says "no room".
+    #[test]
+    fn what_a_shortage_is_refused_with_outlives_its_witness() {
+        let bench = TestFolder::new();
+        let folder = &bench.folder;
+        let open = bench.create("dirty", 0o600);
+        let refuses = FaultAction::Fail(Failure::OverQuota);
+        bench.faults.inject(Fault::each(IoKind::Write, refuses));
+        folder.write(&open, &[7; 4096], 0, false).unwrap();
+        folder.note_failure(&open, Errno::DQUOT);
+        let room = folder.room_of(&open.used.content);
+        let lose_witness = || {
+            let mut shortage = lock(&room.shortage);
+            shortage.as_mut().unwrap().witness = Weak::new();
+        };
+        lose_witness();
+        folder.look_for_room();
+        let known = lock(&room.shortage).as_ref().map(|it| it.errno);
+        assert_eq!(
+            known,
+            Some(Errno::DQUOT),
+            "something is still to be written"
+        );
+        folder.note_failure(&open, Errno::NOSPC);
+        let known = lock(&room.shortage).clone().unwrap();
+        assert_eq!(known.errno, Errno::DQUOT, "it is the same shortage");
+        assert!(known.witness.upgrade().is_some(), "with another witness");
+        bench.faults.clear();
+        block_on(open.used.content.file.sync()).ok();
+        until("all is written", || bench.cache.statistics().dirty() == 0);
+        lose_witness();
+        folder.look_for_room();
+        assert!(!folder.rooms.is_short(), "the next write asks");
+        drop(open);
+        block_on(bench.cache.close()).unwrap();
     }
 
     #[test]
