@@ -348,7 +348,7 @@ check_a_volume_reports_what_it_takes() (
   qemu-io -f raw -c 'write -P 7 0 1M' -c flush -c 'write -P 8 0 1M' -c flush "$uri" >/dev/null
   curl -sf "$address" >metrics.txt
   for line in 'bucket_requests_total{export="",call="make",result="ok"} [1-9]' 'volume_epoch{export=""} 1' \
-    'volume_dead_bytes{export=""} 10[45][0-9][0-9][0-9][0-9]' 'volume_live_bytes{export=""} 1048576'; do
+    'volume_dead_bytes{export=""} 10[45][0-9][0-9][0-9][0-9]' 'volume_live_bytes{export=""} 1049600'; do
     grep -q "^forebay_$line" metrics.txt
   done
   end
