@@ -6,16 +6,18 @@ mod far;
 mod support;
 
 use far::{Far, LOSSY, MIB};
-use forebay::{Cache, Settings};
+use forebay::{AccessError, Cache, Settings};
 use forebay_base::{PAGE_BYTES, Prng, Span};
+use forebay_block::Disk;
 use forebay_nbd::client::{ClientSettings, NbdOpener, NbdStore};
+use forebay_nbd::{Export, Listener, Server, ServerSettings};
 use forebay_rt::{block_on, thread};
-use forebay_store::{Failure, IoKind, Opener, VolumeError, VolumeMode};
+use forebay_store::{Failure, IoKind, MemoryStore, ObjectId, Opener, VolumeError, VolumeMode};
 use std::sync::Arc;
 use support::Driver;
 
 const PAGE: u64 = PAGE_BYTES as u64;
-const OBJECT: forebay_store::ObjectId = NbdStore::OBJECT;
+const OBJECT: ObjectId = NbdStore::OBJECT;
 
 fn pattern(salt: u64, length: usize) -> Vec<u8> {
     let mut prng = Prng::from_seed(salt);
@@ -109,7 +111,7 @@ fn the_contract_of_stores_holds() {
         assert_eq!(driver.order(IoKind::SetLength, OBJECT, 8 * MIB, 0), Ok(()));
         let cut = driver.order(IoKind::SetLength, OBJECT, MIB, 0);
         assert_eq!(cut, Err(Failure::Unsupported), "{name}");
-        let other = driver.order(IoKind::Commit, forebay_store::ObjectId(1), 0, 0);
+        let other = driver.order(IoKind::Commit, ObjectId(1), 0, 0);
         assert_eq!(other, Err(Failure::Gone), "{name}");
         for kind in [IoKind::Read, IoKind::Write, IoKind::Discard] {
             assert_eq!(
@@ -305,6 +307,41 @@ fn no_kill_of_the_server_loses_a_byte_that_was_synced_and_nobody_hears_of_it() {
         let image = std::fs::read(far.image()).expect("the image is there");
         assert!(image == model, "round {round}: a synced byte is not there");
         far.begin();
+    }
+}
+
+/// A write would fail when it is written back, long after it was taken.
+#[test]
+fn a_cache_refuses_changes_of_an_export_that_may_only_be_read() {
+    let far = Cache::new(settings()).unwrap();
+    let store = far.attach(Arc::new(MemoryStore::new())).unwrap();
+    for is_read_only in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("s");
+        let disk = Disk::new(far.open(&store, ObjectId(1), MIB).unwrap());
+        let disk = if is_read_only { disk.read_only() } else { disk };
+        let exports = vec![Export::new("disk", disk)];
+        let listener = Listener::unix(&socket).unwrap();
+        let server = Server::start(listener, exports, ServerSettings::default()).unwrap();
+        let address = format!("nbd+unix:///disk?socket={}", socket.display());
+        let address = address.parse().unwrap();
+        let opened = NbdStore::open(&address, !is_read_only, ClientSettings::default());
+        let near = Cache::new(settings()).unwrap();
+        let attached = near.attach(opened.unwrap()).unwrap();
+        let file = near.open(&attached, OBJECT, MIB).unwrap().blocking();
+        let written = file.write_at(&[7; 100], 0);
+        let is_refused = matches!(written, Err(AccessError::ReadOnly { .. }));
+        assert_eq!(is_refused, is_read_only, "{written:?}");
+        drop(file);
+        block_on(near.close()).unwrap();
+        server.drain();
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        memory_bytes: 8 << 20,
+        ..Settings::default()
     }
 }
 

@@ -8,6 +8,7 @@ use super::mail::Mail;
 use super::pending::{Pending, Wanted};
 use super::refusal::ClientError;
 use super::worker::Worker;
+use crate::wire::transmission_flag;
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{PAGE_BYTES, Span};
@@ -162,6 +163,10 @@ impl Store for NbdStore {
             durability: Durability::Unstable,
             stable_pages: true,
         }
+    }
+
+    fn is_read_only(&self, _object: ObjectId) -> bool {
+        self.facts.flags & transmission_flag::READ_ONLY != 0
     }
 
     fn length_bytes(&self, object: ObjectId) -> Option<u64> {
