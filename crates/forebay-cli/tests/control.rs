@@ -308,6 +308,8 @@ fn knobs_are_set_at_once_all_or_none_and_refused_with_what_is_allowed() {
         (r#"{"store.7.max_ratio": 1}"#, 422),
         (r#"{"store.99999999999999999999.max_ratio": 1}"#, 422),
         (r#"{"memory": "1T"}"#, 422),
+        // The servers have no anonymous pages, so it would turn nothing.
+        (r#"{"swappiness": 10}"#, 422),
         (r#"["dirty_ratio"]"#, 400),
         ("", 400),
     ] {

@@ -40,6 +40,7 @@ pub(crate) fn check_threads(needed: usize) -> Result<(), CommandError> {
     };
     Err(CommandError::Served(format!(
         "the system allows {granted} more threads ({error}), and {needed} are needed at least: \
-         raise ulimit -u, or pids.max of the cgroup (TasksMax in a unit)"
+         raise ulimit -u (or -v, which their stacks need), or pids.max of the cgroup (TasksMax in \
+         a unit)"
     )))
 }

@@ -582,6 +582,27 @@ mod tests {
     }
 
     #[test]
+    fn every_counter_of_time_is_exposed_in_seconds_and_says_so() {
+        let text = text();
+        let is_time = |counter: &&forebay::Counter| counter.unit() == Unit::Microseconds;
+        let mut seen = 0;
+        for counter in forebay::Counter::ALL.iter().filter(is_time) {
+            let name = counter.name().trim_end_matches("_us");
+            assert!(text.contains(&format!("# UNIT forebay_{name}_seconds seconds\n")));
+            let line = format!("\nforebay_{name}_seconds_total ");
+            let (_, value) = text.split_once(&line).expect("it is exposed");
+            let value = value.lines().next().expect("it has a value");
+            assert!(value.contains('.'), "{name} is not in seconds: {value}");
+            seen += 1;
+        }
+        assert!(seen >= 7, "{seen} counters of time");
+        assert!(
+            !text.contains("_us_total"),
+            "none is exposed in microseconds"
+        );
+    }
+
+    #[test]
     fn waits_that_go_on_are_shown_by_store_and_cause_with_the_oldest() {
         let wait = |bdi, cause, ms| OpenWait {
             caller: forebay::CallerKey::CACHE,

@@ -50,8 +50,9 @@ pub(crate) fn check(arguments: &ServeArguments) -> Result<(), CommandError> {
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let (plan, settings) = planned(arguments).map_err(|error| arguments.tuning.located(error))?;
     limits::survive_file_size_limit()?;
-    limits::check_threads(threads())?;
+    // Before any thread: each would reserve address space of its own, which RLIMIT_AS counts.
     heap::bound();
+    limits::check_threads(threads())?;
     let unmarked = memory::become_flusher();
     let listener = listen(&arguments.listen)?;
     let uri = listener.uri();
@@ -238,9 +239,13 @@ fn check_descriptors(arguments: &ServeArguments, plan: &Plan) -> Result<(), Comm
     let beside = OWN_DESCRIPTORS + IMAGE_DESCRIPTORS * arguments.images.len() as u64;
     let clients = granted.saturating_sub(beside) / CLIENT_DESCRIPTORS;
     if clients < plan.clients {
+        let or_fewer = match clients {
+            0 => String::new(),
+            _ => format!(", or give --clients {clients} or fewer images"),
+        };
         let text = format!(
             "{} clients and {} images need {} files open at once, and this process may open \
-             {granted} (ulimit -n): raise that, or give --clients {clients} or fewer images",
+             {granted} (ulimit -n): raise that{or_fewer}",
             plan.clients,
             arguments.images.len(),
             beside + plan.clients * CLIENT_DESCRIPTORS,

@@ -86,6 +86,10 @@ fn settings_that_cannot_work_are_refused_by_name() {
         "watermark_scale_factor"
     );
     assert_eq!(name(|settings| settings.tick = Span::ZERO), "tick");
+    assert_eq!(
+        name(|settings| settings.answer_timeout = Span::ZERO),
+        "answer_timeout"
+    );
     let bad_ticks: [fn(&mut Settings); 3] = [
         |settings| settings.pause_tick = Span::ZERO,
         |settings| settings.pause_tick = Span::from_micros(1_500),
@@ -252,7 +256,13 @@ fn nothing_is_read_past_the_end() {
         let read = file.blocking().read_vectored_at(&mut both, u64::MAX);
         assert_eq!(read, Ok(0));
         let behind = file.page(2).await.map(drop);
-        assert!(matches!(behind, Err(AccessError::TooFar { .. })));
+        let Err(behind @ AccessError::TooFar { .. }) = behind else {
+            panic!("{behind:?}");
+        };
+        assert_eq!(
+            behind.to_string(),
+            "byte 8192 is past the end of the object, 5000 bytes; ask for its length first"
+        );
         let far = file.write_at(&bytes, u64::MAX - 5).await;
         assert!(matches!(far, Err(AccessError::TooFar { .. })));
         let far = file.truncate(u64::MAX).await;
