@@ -78,7 +78,7 @@ impl Asker {
         }
     }
 
-    /// Asks the bucket of a volume for something else than serving it.
+    /// For a task other than serving the volume in `bucket`.
     pub(crate) fn of_task(bucket: Arc<dyn Bucket>) -> Asker {
         Asker::new(bucket, String::new(), OPENING_TIMEOUT)
     }
@@ -133,7 +133,7 @@ impl Asker {
         self.ask_with(&call, tries, remove)
     }
 
-    /// Removes objects, and asks again as long as anything is asked again.
+    /// Removes objects; trouble that may pass is waited for as in any other request.
     ///
     /// # Errors
     /// As [`Asker::ask`].

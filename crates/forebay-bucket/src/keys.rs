@@ -16,6 +16,16 @@ use std::sync::Arc;
 /// that one opens it, and `old` does not. No data is written again, and a server may go on
 /// meanwhile. A change that was interrupted is completed by the same call.
 ///
+/// ```
+/// use forebay_bucket::{FolderBucket, OwnerKey, change_key};
+/// let folder = tempfile::tempdir()?;
+/// let bucket = FolderBucket::open(folder.path(), false)?;
+/// let [old, new] = [[1; 32], [2; 32]].map(|key| OwnerKey::parse(&key).expect("32 bytes"));
+/// let refused = change_key(std::sync::Arc::new(bucket), &old, &new).unwrap_err();
+/// assert!(refused.to_string().contains("there is no volume"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// # Errors
 /// [`BucketError`]; [`BucketError::KeyChanged`] if another change came between.
 pub fn change_key(
@@ -52,7 +62,7 @@ pub fn change_key(
     Ok(())
 }
 
-/// What a wrapped key is to an owner's key.
+/// What came of unwrapping a key.
 enum Unwrapped {
     /// The volume's key, and the object in which it was found.
     Key(VolumeKey, Vec<u8>),
@@ -68,8 +78,8 @@ fn missing(id: u128, number: u64) -> VolumeFault {
 
 impl Asker {
     /// Makes the key of the volume that is about to be made with `manifest`. It comes before the
-    /// manifest, so that no volume is without one; one of a creation that was interrupted bears
-    /// another volume's number, and is in nobody's way.
+    /// manifest, so that no volume is without one. What an interrupted creation leaves behind has
+    /// another volume's number, so it disturbs no other creation.
     pub(crate) fn make_key(
         &self,
         manifest: &Manifest,

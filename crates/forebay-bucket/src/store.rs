@@ -56,8 +56,7 @@ pub struct BucketSettings {
     /// Commits are answered at once, and recorded together after this time: a process that dies
     /// loses the last ones. None: a commit ends when its record is there.
     pub commit_interval: Option<Span>,
-    /// The key of an encrypted volume's owner. With [`Writing::create`] it opens the volume that is
-    /// made.
+    /// The key of an encrypted volume's owner.
     pub key: Option<OwnerKey>,
 }
 

@@ -227,7 +227,7 @@ fn a_volume_is_opened_by_its_key_alone() {
     }
 }
 
-/// Who has not the key takes nothing over.
+/// Nothing is taken over without the key.
 #[test]
 fn a_wrong_key_ends_no_writer() {
     let folder = tempfile::tempdir().unwrap();

@@ -213,7 +213,7 @@ impl Files {
         is_new
     }
 
-    /// Forgets the files that are closing, but for those of which a cache has something to write.
+    /// Forgets the files that are closing, except those of which a cache has something to write.
     fn let_go(&self) {
         let closing = lock(&self.table).closing.clone();
         let unwritten = lock(&self.unwritten).clone();

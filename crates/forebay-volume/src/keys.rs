@@ -7,8 +7,9 @@
 //! ```
 //!
 //! A change makes both copies with the next number and removes those before it. So for a moment two
-//! numbers are there, and the owner's old key opens the volume as well as the new one. Only who
-//! opens the newest may make the next one, by put-if-absent: of two changes at once one fails.
+//! numbers are there, and the owner's old key opens the volume as well as the new one. The next
+//! number is made by put-if-absent, and only with a key that opens the newest: of two changes at
+//! once one fails.
 
 use crate::fault::VolumeFault;
 use crate::fields::{Fields, close};
@@ -20,7 +21,7 @@ const MAGIC: [u8; 6] = *b"FBVKEY";
 const FORMAT: u16 = 1;
 const KEY_BYTES: usize = 32;
 
-/// What the pages of a volume are encrypted with. Nobody but its buckets' clients sees it.
+/// What the pages of a volume are encrypted with. It leaves the process only wrapped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct VolumeKey([u8; KEY_BYTES]);
 

@@ -101,6 +101,18 @@ pub enum Holder {
 }
 
 /// Puts the pages of one volume into objects, and takes them out.
+///
+/// ```
+/// use forebay_volume::{Holder, Manifest, PageCodec, PageFormat, VolumeKey};
+/// let manifest = Manifest::new(7, 1 << 30, 1 << 20)?.with_pages(PageFormat::Encrypted);
+/// let codec = PageCodec::new(&manifest, Some(&VolumeKey::new([9; 32])))?;
+/// let pages = codec.pages_of(Holder::Record(3));
+/// let mut object = Vec::new();
+/// pages.seal(0xfeed, 17, &[7; 4096], &mut object);
+/// assert_eq!(object.len() as u64, pages.stored_bytes());
+/// assert_eq!(pages.open(17, &mut object), Some(&[7; 4096][..]));
+/// # Ok::<(), forebay_volume::VolumeFault>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct PageCodec {
     format: PageFormat,
