@@ -96,11 +96,15 @@ impl Gathering {
 
     /// It has ended.
     pub(crate) fn end(&self, result: Result<(), Failure>) {
-        let mut state = lock(&self.state);
-        state.under_way -= 1;
-        if let Err(failure) = result {
-            state.is_owed = true;
-            state.failure = Some(failure);
+        {
+            let mut state = lock(&self.state);
+            state.under_way -= 1;
+            // Nothing is lost by a failure before that.
+            state.failure = result.err();
+            state.is_owed |= result.is_err();
+        }
+        if result.is_err() {
+            self.arrivals.wake_one();
         }
     }
 

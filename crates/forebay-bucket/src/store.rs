@@ -192,19 +192,22 @@ impl BucketStore {
         let asker = Arc::new(asker);
         // What has no room, or another key, is refused before its map is read.
         let key = settings.key.as_ref();
-        let known = asker.manifest(&access)?;
+        let (known, mut unlocked) = (asker.manifest(&access)?, None);
         if let Some((manifest, is_there)) = known {
             limits(&manifest, settings.memory_bytes)?;
             // Before the opening record, which would end another writer.
             if is_there {
-                asker.unlock(&manifest, key)?;
+                unlocked = Some((manifest, asker.unlock(&manifest, key)?));
             } else {
                 asker.make_key(&manifest, key)?;
             }
         }
         let opened = asker.open(access)?;
         let manifest = opened.manifest;
-        let codec = asker.unlock(&manifest, key)?;
+        let codec = match unlocked {
+            Some((known, codec)) if known == manifest => codec,
+            _ => asker.unlock(&manifest, key)?,
+        };
         asker.note_open();
         let writer = Writer::with_codec(opened, codec.clone());
         let limits = Limits {

@@ -141,7 +141,7 @@ impl Folder {
             other => other,
         };
         let file = file.map_err(|error| {
-            self.files.close(opened.object);
+            self.files.forget(opened.object);
             build_errno(&error)
         })?;
         let content = Arc::new(Content::new(opened.object, file, &stat));
@@ -159,7 +159,7 @@ impl Folder {
     /// would find nothing wrong.
     fn replaced(self: &Arc<Folder>, inode: &Arc<Inode>, content: Arc<Content>, was_writable: bool) {
         if !was_writable {
-            self.files.close(content.object);
+            self.files.forget(content.object);
             return;
         }
         let (folder, inode) = (self.clone(), inode.clone());
@@ -325,6 +325,7 @@ fn open_errno(error: &OpenError) -> Errno {
         OpenError::ReadOnly(_) => Errno::ROFS,
         OpenError::WrongKind { .. } => Errno::INVAL,
         OpenError::NoSpace(_) => Errno::NOSPC,
+        OpenError::Closing(_) => Errno::BUSY,
         OpenError::Refused { errno, .. } => Errno::from_raw_os_error(*errno),
     }
 }

@@ -154,7 +154,8 @@ impl FileStore {
     }
 
     /// Opens the file or block device `path`. The same file opened twice is two objects, which a
-    /// cache above would not keep in step.
+    /// cache above would not keep in step; so one that was closed and of which a cache has
+    /// something to write is refused.
     ///
     /// # Errors
     /// [`OpenError`]: nothing there, not permitted, not a file, no space, or the system's refusal.
@@ -246,6 +247,11 @@ impl FileStore {
     /// closed after that.
     pub fn close(&self, object: ObjectId) -> bool {
         self.files.close(object)
+    }
+
+    /// As [`FileStore::close`], of a file that `claim` keeps other servers off.
+    pub(crate) fn close_claimed(&self, object: ObjectId, claim: Option<OwnedFd>) -> bool {
+        self.files.close_claimed(object, claim)
     }
 
     /// Forgets `object` as [`FileStore::close`] does, also if a cache has something of it to write:

@@ -71,6 +71,12 @@ pub enum OpenError {
     /// There is no room for a file of the length that was asked for.
     #[error("{}: no space is left; make room, or ask for a shorter file", .0.display())]
     NoSpace(PathBuf),
+    /// It was closed, and a cache has something of it to write.
+    #[error(
+        "{}: it was closed, and the cache has not written all of it; sync the cache before",
+        .0.display()
+    )]
+    Closing(PathBuf),
     /// The system refused for another reason.
     #[error("{}: cannot {action}: error {errno}; look the number up in errno(3)", .path.display())]
     Refused {
@@ -188,6 +194,8 @@ struct Table {
     open: BTreeMap<ObjectId, Arc<OpenFile>>,
     /// Those of them that are closed, and stay for what a cache has to write.
     closing: BTreeSet<ObjectId>,
+    /// What keeps other servers off them until then.
+    claims: BTreeMap<ObjectId, OwnedFd>,
     last: u64,
 }
 
@@ -205,12 +213,43 @@ impl Files {
     /// Forgets `object`; requests that hold it go on, and so does what a cache has of it to write.
     /// Says whether it was open.
     pub(crate) fn close(&self, object: ObjectId) -> bool {
+        self.close_claimed(object, None)
+    }
+
+    /// The same of a file that `claim` keeps other servers off: it does so until the file is gone.
+    pub(crate) fn close_claimed(&self, object: ObjectId, claim: Option<OwnedFd>) -> bool {
         let is_new = {
             let mut table = lock(&self.table);
-            table.open.contains_key(&object) && table.closing.insert(object)
+            let is_new = table.open.contains_key(&object) && table.closing.insert(object);
+            if let Some(claim) = claim.filter(|_| is_new) {
+                table.claims.insert(object, claim);
+            }
+            is_new
         };
         self.let_go();
         is_new
+    }
+
+    /// Refuses a file that is closing: it would be two objects, and what the cache still writes of
+    /// the first would lie above what is written to the second.
+    fn check_not_closing(&self, path: &Path) -> Result<(), OpenError> {
+        let closing: Vec<_> = {
+            let table = lock(&self.table);
+            let files = table.closing.iter().filter_map(|it| table.open.get(it));
+            files.cloned().collect()
+        };
+        // What cannot be looked at is refused by the opening.
+        let Ok(asked) = rustix::fs::stat(path) else {
+            return Ok(());
+        };
+        let is_same = |file: &Arc<OpenFile>| {
+            let stat = rustix::fs::fstat(&file.buffered);
+            stat.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (asked.st_dev, asked.st_ino))
+        };
+        if closing.iter().any(is_same) {
+            return Err(OpenError::Closing(path.to_owned()));
+        }
+        Ok(())
     }
 
     /// Forgets the files that are closing, except those of which a cache has something to write.
@@ -231,6 +270,7 @@ impl Files {
     pub(crate) fn forget(&self, object: ObjectId) -> bool {
         let mut table = lock(&self.table);
         let was_closing = table.closing.remove(&object);
+        table.claims.remove(&object);
         table.open.remove(&object).is_some() && !was_closing
     }
 
@@ -284,6 +324,7 @@ impl Files {
         direct: bool,
     ) -> Result<Opened, OpenError> {
         self.let_go();
+        self.check_not_closing(path)?;
         let (file, length_bytes) = self.open_file(path, mode, direct)?;
         let is_direct = file.direct.is_some();
         let mut table = lock(&self.table);

@@ -1,5 +1,6 @@
 //! What of a medium is allocated.
 
+use rustix::fd::OwnedFd;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::fmt;
@@ -40,6 +41,11 @@ impl FileHoles {
     /// Of `file`, whose position in the file is used for nothing else.
     pub fn new(file: File) -> FileHoles {
         FileHoles { file }
+    }
+
+    /// What keeps the claim of the file, if it is claimed; none if no descriptor is left.
+    pub(crate) fn claim(&self) -> Option<OwnedFd> {
+        self.file.try_clone().ok().map(OwnedFd::from)
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! plain        4096 bytes
-//! checksum     4096 bytes, CRC-32C of the page's number and these bytes
+//! checksum     4096 bytes, masked CRC-32C of the page's number and these bytes
 //! encrypted    4096 bytes of ciphertext, nonce (12 bytes), tag (16 bytes)
 //! ```
 //!
@@ -273,9 +273,12 @@ fn nonce(writer: u128, page: u64) -> [u8; NONCE_LEN] {
     nonce
 }
 
-/// A page at the place of another one is noticed, too.
+/// A page at the place of another one is noticed, too. It is masked as in LevelDB: bytes that are
+/// followed by their own CRC add nothing to the CRC of the whole object, so that one would be the
+/// same whatever the pages are.
 fn checksum(page: u64, bytes: &[u8]) -> u32 {
-    crc32c_of(&[&page.to_le_bytes(), bytes])
+    let crc = crc32c_of(&[&page.to_le_bytes(), bytes]);
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 #[cfg(test)]
@@ -361,6 +364,23 @@ mod tests {
             assert_eq!(other.open(4, &mut object.clone()), None, "{holder:?}");
         }
         assert_eq!(pages.open(4, &mut object), Some(&*page_of(4)));
+    }
+
+    /// The checksum of an object tells whole pages of another version from its own.
+    #[test]
+    fn the_checksum_of_an_object_depends_on_its_pages() {
+        for format in PageFormat::ALL {
+            let pages = codec(format, 1).pages_of(Holder::Chunk(NAME));
+            let object_of = |byte: u8| {
+                let mut object = vec![];
+                for page in 0..16 {
+                    pages.seal(77, page, &page_of(byte), &mut object);
+                }
+                crate::crc32c(&object)
+            };
+            let checksums: std::collections::BTreeSet<u32> = (0..8).map(object_of).collect();
+            assert_eq!(checksums.len(), 8, "{format:?}");
+        }
     }
 
     /// Invariant VB20.

@@ -27,10 +27,12 @@ impl Engine {
         let Some(object) = self.objects.at(place) else {
             return false;
         };
+        // First: a request notes what it owes before it counts as ended.
+        let is_busy = object.requests_in_flight.load(Ordering::Acquire) > 0;
         let is_dirty = !lock(&object.dirty).is_clean();
-        is_dirty
+        is_busy
+            || is_dirty
             || object.to_commit().is_some()
             || object.length_unsynced.load(Ordering::Acquire)
-            || object.requests_in_flight.load(Ordering::Acquire) > 0
     }
 }

@@ -7,7 +7,8 @@ use forebay::{AccessError, AttachedStore, Cache, Settings};
 use forebay_base::Span;
 use forebay_rt::thread::{Stopwatch, pause_current};
 use forebay_store::{
-    CountStore, FileStore, FileStoreSettings, Io, IoKind, OpenMode, Opened, Store,
+    CountStore, FileStore, FileStoreSettings, Io, IoKind, ObjectId, OpenError, OpenMode, Opened,
+    Opener, Store, VolumeError, VolumeMode,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -74,6 +75,8 @@ impl Bench {
         let began = Stopwatch::start();
         while self.descriptors() > 0 {
             assert!(began.elapsed() < Span::from_secs(60), "a file stays open");
+            // What is closing is looked at by each close.
+            self.files.close(ObjectId(u64::MAX));
             pause_current(Span::from_millis(1));
         }
     }
@@ -103,6 +106,75 @@ fn a_file_that_is_closed_before_its_cache_gets_its_bytes() {
     let other = bench.create("b");
     assert!(bench.files.close(other.object));
     bench.assert_all_closed();
+}
+
+/// It would be two objects, and the older bytes of the first would be written last.
+#[test]
+fn a_file_that_is_closing_is_not_opened_before_it_is_written() {
+    let bench = Bench::new();
+    let opened = bench.create("a");
+    let file = bench.open(opened);
+    file.write_at(&[7; 4_096], 0).unwrap();
+    assert!(bench.files.close(opened.object));
+    std::fs::hard_link(bench.path("a"), bench.path("same")).unwrap();
+    let length_bytes = Some(10);
+    for mode in [OpenMode::ReadWrite, OpenMode::Create { length_bytes }] {
+        let refused = bench.files.open(&bench.path("same"), mode).unwrap_err();
+        assert!(matches!(refused, OpenError::Closing(_)), "{refused}");
+    }
+    file.sync().unwrap();
+    assert_eq!(std::fs::read(bench.path("a")).unwrap()[..4_096], [7; 4_096]);
+    drop(file);
+    let began = Stopwatch::start();
+    let again = loop {
+        match bench.files.open(&bench.path("a"), OpenMode::ReadWrite) {
+            Ok(again) => break again,
+            // The request of the sync may be about to end.
+            Err(OpenError::Closing(_)) => pause_current(Span::from_millis(1)),
+            Err(error) => panic!("{error}"),
+        }
+        assert!(began.elapsed() < Span::from_secs(60), "it stays closed");
+    };
+    let file = bench.open(again);
+    file.write_at(&[8; 4_096], 0).unwrap();
+    drop(file);
+    bench.close();
+    assert_eq!(std::fs::read(bench.path("a")).unwrap()[..4_096], [8; 4_096]);
+}
+
+/// Another server would read what is about to be written over.
+#[test]
+fn an_image_is_claimed_until_everything_is_written() {
+    let bench = Bench::new();
+    bench.files.close(bench.create("a").object);
+    let path = bench.path("a");
+    let volume = bench
+        .files
+        .open_volume(path.as_os_str(), VolumeMode::ReadWrite)
+        .unwrap();
+    let opened = bench
+        .cache
+        .open(&bench.store, volume.object, volume.length_bytes);
+    let file = opened.unwrap().blocking();
+    file.write_at(&[7; 4_096], 0).unwrap();
+    drop(volume);
+    let other = FileStore::new(FileStoreSettings::default()).unwrap();
+    let refused = other
+        .open_volume(path.as_os_str(), VolumeMode::ReadWrite)
+        .err();
+    assert!(
+        matches!(refused, Some(VolumeError::InUse { .. })),
+        "{refused:?}"
+    );
+    drop(file);
+    bench.close();
+    bench.assert_all_closed();
+    assert_eq!(std::fs::read(&path).unwrap()[..4_096], [7; 4_096]);
+    assert!(
+        other
+            .open_volume(path.as_os_str(), VolumeMode::ReadWrite)
+            .is_ok()
+    );
 }
 
 #[test]
@@ -196,7 +268,7 @@ fn a_store_that_does_not_know_is_not_asked_twice() {
             assert_ne!(io.request().kind, IoKind::Discard);
             self.0.submit(io);
         }
-        fn is_read_only(&self, _: forebay_store::ObjectId) -> bool {
+        fn is_read_only(&self, _: ObjectId) -> bool {
             self.1.fetch_add(1, Ordering::Relaxed);
             false
         }
@@ -208,9 +280,7 @@ fn a_store_that_does_not_know_is_not_asked_twice() {
     });
     let cache = cache.unwrap();
     let attached = cache.attach(store.clone()).unwrap();
-    let file = cache
-        .open(&attached, forebay_store::ObjectId(1), 0)
-        .unwrap();
+    let file = cache.open(&attached, ObjectId(1), 0).unwrap();
     let file = file.blocking();
     for at in 0..100 {
         file.write_at(&[7; 100], at * 100).unwrap();

@@ -13,12 +13,25 @@ use forebay::settings::BackingSettings;
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::atomic::AtomicBool;
 use forebay_block::Disk;
-use forebay_bucket::{BucketOpener, BucketSettings};
+use forebay_bucket::{BucketOpener, BucketSettings, OwnerKey};
 use forebay_nbd::Export;
 use forebay_nbd::client::{ClientSettings, NbdOpener};
 use forebay_store::{Opener, Openers, Store, VolumeError, VolumeMode, VolumeUser};
 use std::io;
 use std::sync::Arc;
+
+/// The key of volumes in buckets. Whoever gives one believes that what is served is encrypted.
+fn key(arguments: &ServeArguments) -> Result<Option<OwnerKey>, CommandError> {
+    let buckets = in_buckets(arguments);
+    if arguments.key_file.is_some() && buckets < arguments.images.len() as u64 {
+        let text = "--key-file is for volumes in buckets, and a PATH is something else";
+        return Err(CommandError::Opened(text.to_owned()));
+    }
+    if buckets == 0 {
+        return Ok(None);
+    }
+    owner_key(arguments.key_file.as_deref())
+}
 
 /// Openers for every form of PATH.
 fn openers(arguments: &ServeArguments) -> Result<Openers, CommandError> {
@@ -32,7 +45,7 @@ fn openers(arguments: &ServeArguments) -> Result<Openers, CommandError> {
             answer_timeout: answer_timeout(arguments.flags.answer_timeout),
             dead_percent: arguments.dead_percent,
             commit_interval: arguments.commit_interval,
-            key: owner_key(arguments.key_file.as_deref())?,
+            key: key(arguments)?,
         },
         take_over: arguments.take_over,
         chunk_bytes: arguments.chunk_bytes,

@@ -109,6 +109,27 @@ fn advice_names_what_serve_has() {
 }
 
 #[test]
+fn a_key_for_something_that_is_not_encrypted_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (key, path) = (folder.path().join("key"), folder.path().join("disk.img"));
+    std::fs::write(&key, [5; 32]).unwrap();
+    let volume = PathBuf::from(format!("folder://{}/volume", folder.path().display()));
+    let with_key = |paths: &[&Path]| {
+        let arguments = ServeArguments {
+            key_file: Some(key.clone()),
+            ..arguments(paths, Some(LENGTH_BYTES))
+        };
+        open(&arguments, &cache()).map(drop)
+    };
+    for paths in [&[&*path][..], &[&volume, &path]] {
+        let refused = with_key(paths).unwrap_err().to_string();
+        assert!(refused.contains("--key-file is for volumes"), "{refused}");
+        assert!(!path.exists());
+    }
+    with_key(&[&volume]).unwrap();
+}
+
+#[test]
 fn an_unknown_address_is_refused_with_a_list_of_the_known_ones() {
     let refused = refusal(&[Path::new("ftp://host/disk")], None);
     assert!(refused.contains("ftp://"), "{refused}");

@@ -171,9 +171,19 @@ impl Losses {
         let unsettled = self.paths_of(|image| !image.medium.is_settled());
         if !unsettled.is_empty() {
             say(format_args!(
-                "{unsettled}: the FLUSHes of the last --commit-interval are lost"
+                "{unsettled}: FLUSHes that were answered since its last record are lost \
+                 (--commit-interval)"
             ));
         }
+    }
+
+    /// Everything is written that can be. Returns what was lost, if something was; the images that
+    /// have lost nothing are left to others all the same.
+    pub(super) fn conclude(&self) -> Result<(), CommandError> {
+        self.say_unsettled();
+        let reported = self.report();
+        self.close();
+        reported
     }
 
     /// Everything is written: leaves the images to others.

@@ -110,8 +110,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     });
     drop(control);
     *lock(&is_written) = true;
-    losses.report()?;
-    losses.close();
+    losses.conclude()?;
     say("everything is written");
     Ok(())
 }

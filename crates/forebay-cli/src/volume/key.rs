@@ -18,7 +18,8 @@ pub(crate) fn owner_key(file: Option<&Path>) -> Result<Option<OwnerKey>, Command
     let Some(text) = std::env::var_os(VARIABLE) else {
         return Ok(None);
     };
-    let key = OwnerKey::parse(text.as_encoded_bytes());
+    let digits = Some(text.as_encoded_bytes()).filter(|text| text.len() >= 64);
+    let key = digits.and_then(OwnerKey::parse);
     key.map(Some).ok_or_else(|| no_key(VARIABLE))
 }
 

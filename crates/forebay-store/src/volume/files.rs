@@ -92,8 +92,9 @@ impl OpenVolume {
 
 impl Drop for OpenVolume {
     fn drop(&mut self) {
-        // Nobody else closes it.
-        let _ = self.files.close(self.object);
+        // Nobody else closes it. What a cache has still to write is written under its claim.
+        let claim = self.holes.claim();
+        let _ = self.files.close_claimed(self.object, claim);
     }
 }
 
