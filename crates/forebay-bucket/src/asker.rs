@@ -46,6 +46,8 @@ pub(crate) struct Asker {
     said: Mutex<Option<Failure>>,
     /// Objects that were missing or damaged for as long as anything is waited for.
     bad: Mutex<BTreeSet<String>>,
+    /// Since when pins were met whenever they were looked for.
+    pub(crate) pinned: Mutex<Option<Stopwatch>>,
 }
 
 /// The tries of one request.
@@ -75,12 +77,13 @@ impl Asker {
             traffic: Traffic::default(),
             said: Mutex::new(None),
             bad: Mutex::default(),
+            pinned: Mutex::default(),
         }
     }
 
     /// For a task other than serving the volume in `bucket`.
     pub(crate) fn of_task(bucket: Arc<dyn Bucket>) -> Asker {
-        Asker::new(bucket, String::new(), OPENING_TIMEOUT)
+        Asker::new(bucket, "the volume".to_owned(), OPENING_TIMEOUT)
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -4,8 +4,9 @@ use crate::abreast::abreast;
 use crate::asker::Asker;
 use crate::store::BucketError;
 use forebay_volume::{
-    Call, ChunkObject, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, Manifest, Map, Opened, PageFormat,
-    Record, TWIN_PREFIX, Twin, VolumeFault, check_wrapped, map_key, number_of, wrapped_key,
+    Call, ChunkName, ChunkObject, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, Manifest, Map, Opened,
+    PageFormat, Record, Snapshot, SnapshotName, TWIN_PREFIX, Twin, VolumeFault, check_wrapped,
+    map_key, number_of, wrapped_key,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,6 +24,17 @@ pub struct Checked {
     pub notes: Vec<String>,
 }
 
+impl Checked {
+    /// The object `key` was found like this; none if it is missing.
+    fn note(&mut self, key: &str, found: Option<Result<(), VolumeFault>>) {
+        match found {
+            None => self.faults.push(missing(key)),
+            Some(Ok(())) => {}
+            Some(Err(fault)) => self.faults.push(fault.to_string()),
+        }
+    }
+}
+
 /// What is read.
 pub(crate) enum Item {
     /// An object with a chunk, and its length.
@@ -34,12 +46,15 @@ pub(crate) enum Item {
     Mapped,
     /// Both copies of a wrapped key of the volume.
     Key(u64),
+    /// Both copies of a snapshot.
+    Snapshot(SnapshotName),
 }
 
 impl Asker {
     /// Reads all that `opened` consists of.
     pub(crate) fn check(self: &Arc<Asker>, opened: &Opened) -> Result<Checked, BucketError> {
-        let items = self.items(opened)?;
+        let mut items = self.items(opened)?;
+        items.extend(self.snapshot_items(opened)?);
         let (asker, manifest, last) = (self.clone(), opened.manifest, opened.map.number());
         let checked = abreast(items, move |item| asker.check_item(&manifest, &item, last))?;
         let mut all = Checked::default();
@@ -51,6 +66,36 @@ impl Asker {
         }
         all.faults.sort();
         Ok(all)
+    }
+
+    /// The snapshots of the volume, and what they hold that `opened` has not.
+    fn snapshot_items(&self, opened: &Opened) -> Result<Vec<Item>, BucketError> {
+        let manifest = &opened.manifest;
+        let names_of = |map: &Map| -> BTreeSet<ChunkName> {
+            map.chunks().map(|(_, object)| object.name).collect()
+        };
+        let (mut chunks, mut items) = (names_of(&opened.map), Vec::new());
+        let mut records: BTreeSet<u64> = opened.map.pages().map(|(_, it)| it.record).collect();
+        for name in self.snapshot_names()? {
+            items.push(Item::Snapshot(name));
+            // What is wrong with it is found when it is checked.
+            let Ok(Snapshot { map, .. }) = self.snapshot(manifest, name) else {
+                continue;
+            };
+            let objects = map
+                .chunks()
+                .filter(|(_, object)| chunks.insert(object.name));
+            items.extend(objects.map(|(chunk, it)| Item::Chunk(it, manifest.object_bytes(chunk))));
+            let mut pages_of: BTreeMap<u64, u64> = BTreeMap::new();
+            for (_, page) in map.pages() {
+                *pages_of.entry(page.record).or_default() += 1;
+            }
+            let new = pages_of
+                .into_iter()
+                .filter(|(record, _)| records.insert(*record));
+            items.extend(new.map(|(record, pages)| Item::Record(record, pages)));
+        }
+        Ok(items)
     }
 
     /// All that `opened` consists of, but for the manifest.
@@ -154,11 +199,9 @@ impl Asker {
         match *item {
             Item::Chunk(object, length_bytes) => {
                 let key = object.name.to_string();
-                match self.object(&key)?.map(|it| object.check(&it, length_bytes)) {
-                    None => checked.faults.push(missing(&key)),
-                    Some(Ok(())) => checked.chunks = 1,
-                    Some(Err(fault)) => checked.faults.push(fault.to_string()),
-                }
+                let found = self.object(&key)?;
+                checked.note(&key, found.map(|it| object.check(&it, length_bytes)));
+                checked.chunks = u64::from(checked.faults.is_empty());
             }
             Item::Record(number, pages) => {
                 self.check_record(number, pages, number == last, &mut checked)?;
@@ -166,25 +209,24 @@ impl Asker {
             Item::Map(number) => {
                 let key = map_key(number);
                 let decode = |bytes: Vec<u8>| Map::decode(manifest, number, &bytes).map(drop);
-                match self.object(&key)?.map(decode) {
-                    None => checked.faults.push(missing(&key)),
-                    Some(Ok(())) => {}
-                    Some(Err(fault)) => checked.faults.push(fault.to_string()),
-                }
+                checked.note(&key, self.object(&key)?.map(decode));
             }
             Item::Mapped if self.object(MAPPED_KEY)?.is_none() => {
                 checked.faults.push(missing(MAPPED_KEY));
             }
             Item::Mapped => {}
+            Item::Snapshot(name) => {
+                for twin in Twin::BOTH {
+                    let key = name.key(twin);
+                    let decode = |it: Vec<u8>| Snapshot::decode(manifest, &key, &it).map(drop);
+                    checked.note(&key, self.object(&key)?.map(decode));
+                }
+            }
             Item::Key(number) => {
                 for twin in Twin::BOTH {
                     let key = wrapped_key(manifest.id, twin, number);
                     let check = |it: Vec<u8>| check_wrapped(manifest.id, number, &key, &it);
-                    match self.object(&key)?.map(check) {
-                        None => checked.faults.push(missing(&key)),
-                        Some(Ok(())) => {}
-                        Some(Err(fault)) => checked.faults.push(fault.to_string()),
-                    }
+                    checked.note(&key, self.object(&key)?.map(check));
                 }
             }
         }

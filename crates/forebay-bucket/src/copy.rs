@@ -5,13 +5,14 @@ use crate::asker::Asker;
 use crate::bucket::{Bucket, Trouble};
 use crate::check::Item;
 use crate::store::BucketError;
-use crate::upkeep::batches_of;
+use crate::upkeep::{batches_of, sum_of};
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::fresh_number;
 use forebay_volume::{
     Access, Append, Appended, Collected, DATA_PREFIX, KEY_PREFIX, LOG_PREFIX, MANIFEST_KEY,
-    MAP_PREFIX, MAPPED, MAPPED_KEY, Manifest, Map, Opened, PROBE_PREFIX, Record, TWIN_PREFIX, Twin,
-    VolumeFault, Writer, Writing, check_wrapped, map_key, number_of, wrapped_key,
+    MAP_PREFIX, MAPPED, MAPPED_KEY, Manifest, Map, Opened, PIN_PREFIX, PROBE_PREFIX, Record,
+    SNAPSHOT_PREFIX, TWIN_PREFIX, Twin, VolumeFault, Writer, Writing, check_wrapped, map_key,
+    number_of, wrapped_key,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,7 +65,7 @@ pub fn copy(
         return Err(BucketError::Occupied);
     }
     let writing = writing("a copy", true)?;
-    to.leave(Writer::new(to.open(writing)?))?;
+    to.leave(&Mutex::new(Writer::new(to.open(writing)?)))?;
     Ok(copied)
 }
 
@@ -86,6 +87,8 @@ pub fn remove(
     }
     let mut keys = Vec::new();
     let prefixes = [
+        PIN_PREFIX,
+        SNAPSHOT_PREFIX,
         DATA_PREFIX,
         MAP_PREFIX,
         TWIN_PREFIX,
@@ -96,10 +99,7 @@ pub fn remove(
     for prefix in prefixes {
         keys.extend(asker.list(prefix)?);
     }
-    let mut removed = Collected {
-        objects: keys.len() as u64,
-        bytes: keys.iter().map(|(_, bytes)| bytes).sum(),
-    };
+    let mut removed = sum_of(&keys);
     let (left, all) = (asker.clone(), removed.objects);
     let (done, progress) = (AtomicU64::new(0), progress.clone());
     abreast(batches_of(&keys), move |keys| {
@@ -116,7 +116,7 @@ pub fn remove(
     Ok(removed)
 }
 
-fn writing(who: &str, take_over: bool) -> Result<Access, BucketError> {
+pub(crate) fn writing(who: &str, take_over: bool) -> Result<Access, BucketError> {
     Ok(Access::Write(Writing {
         writer: fresh_number()?,
         who: who.to_owned(),
@@ -191,7 +191,7 @@ impl Asker {
             Item::Chunk(object, _) => vec![object.name.to_string()],
             Item::Record(number, _) => Twin::BOTH.map(|twin| twin.key(*number)).to_vec(),
             Item::Map(number) => vec![map_key(*number)],
-            Item::Mapped => Vec::new(),
+            Item::Mapped | Item::Snapshot(_) => Vec::new(),
             Item::Key(number) => Twin::BOTH
                 .map(|twin| wrapped_key(manifest.id, twin, *number))
                 .to_vec(),
@@ -206,7 +206,7 @@ impl Asker {
                 Item::Chunk(object, length_bytes) => object.check(&bytes, *length_bytes)?,
                 Item::Record(number, _) => drop(Record::decode(*number, &bytes)?),
                 Item::Map(number) => drop(Map::decode(manifest, *number, &bytes)?),
-                Item::Mapped => {}
+                Item::Mapped | Item::Snapshot(_) => {}
                 Item::Key(number) => check_wrapped(manifest.id, *number, &key, &bytes)?,
             }
             copied.objects += 1;
@@ -228,13 +228,17 @@ impl Asker {
     }
 
     /// Leaves a volume to others.
-    fn leave(&self, mut writer: Writer) -> Result<(), BucketError> {
-        writer.close();
-        let writer = Mutex::new(writer);
+    pub(crate) fn leave(&self, writer: &Mutex<Writer>) -> Result<(), BucketError> {
+        lock(writer).close();
+        self.make_record(writer)
+    }
+
+    /// Makes both copies of the record that `writer` has begun.
+    pub(crate) fn make_record(&self, writer: &Mutex<Writer>) -> Result<(), BucketError> {
         for twin in Twin::BOTH {
-            let answer = |reply| lock(&writer).answer(twin, reply);
-            let left = self.record(|| lock(&writer).next(twin), answer);
-            left.map_err(|failure| Trouble::lasting("the copy cannot be closed", failure))?;
+            let answer = |reply| lock(writer).answer(twin, reply);
+            let made = self.record(|| lock(writer).next(twin), answer);
+            made.map_err(|failure| Trouble::lasting("a record cannot be made", failure))?;
         }
         Ok(())
     }

@@ -3,10 +3,11 @@
 
 use crate::asker::{Asker, Tries};
 use crate::bucket::Trouble;
+use crate::store::BucketError;
 use forebay_rt::say;
 use forebay_store::{Failure, Io};
 use forebay_volume::{
-    Append, Appended, Body, Call, ChunkName, ChunkObject, Holder, InlinePage, PAGE_BYTES,
+    Append, Appended, Body, Call, ChunkName, ChunkObject, Holder, InlinePage, Manifest, PAGE_BYTES,
     PageCodec, PageFormat, Progress, Record, Reply, Source, Twin, VolumeFault, crc32c,
 };
 
@@ -199,6 +200,20 @@ impl Asker {
         job: &mut UploadJob,
         must_be: bool,
     ) -> Result<Option<u32>, Unmade> {
+        self.assemble(codec, job, must_be)?;
+        Ok(self.make_chunk(codec, job)?)
+    }
+
+    /// Fetches what the object of a chunk takes over.
+    ///
+    /// # Errors
+    /// [`Unmade`].
+    pub(crate) fn assemble(
+        &self,
+        codec: &PageCodec,
+        job: &mut UploadJob,
+        must_be: bool,
+    ) -> Result<(), Unmade> {
         if let Some((object, places)) = &job.base {
             let found = self.base(codec, job, *object, must_be)?;
             for &place in places {
@@ -213,6 +228,18 @@ impl Asker {
             let at = piece.first * PAGE;
             job.bytes[at..at + PAGE].copy_from_slice(&found);
         }
+        Ok(())
+    }
+
+    /// Makes the object of a chunk that is put together. Returns as [`Asker::upload`] does.
+    ///
+    /// # Errors
+    /// Why it could not be made.
+    pub(crate) fn make_chunk(
+        &self,
+        codec: &PageCodec,
+        job: &mut UploadJob,
+    ) -> Result<Option<u32>, Failure> {
         if is_zeros(&job.bytes) {
             return Ok(None);
         }
@@ -232,9 +259,9 @@ impl Asker {
                     self.name(),
                     job.name
                 ));
-                Err(Failure::Device(5).into())
+                Err(Failure::Device(5))
             }
-            Err(trouble) => Err(trouble.failure.into()),
+            Err(trouble) => Err(trouble.failure),
         }
     }
 
@@ -296,24 +323,38 @@ impl Asker {
         self.fetch(codec, &piece, false).ok()?
     }
 
-    /// Removes objects that nobody needs.
-    pub(crate) fn remove(&self, keys: &[String]) -> Removed {
-        let mut tries = Tries::begin();
-        loop {
-            match self.remove_all(keys, &mut tries) {
-                Ok(Reply::Unknown) => {}
-                Ok(_) => return Removed::Done,
-                Err(Trouble { is_lasting, .. }) if !is_lasting => return Removed::NotNow,
-                Err(trouble) => {
-                    say(format_args!(
-                        "{}: objects that nobody needs cannot be removed and stay: {trouble}; \
-                         forebay volume gc removes them",
-                        self.name()
-                    ));
-                    return Removed::Refused;
-                }
+    /// Removes objects that the writer of the volume with `manifest` does not need, but for those
+    /// that snapshots hold: they stay until `gc` finds them free.
+    pub(crate) fn remove(&self, manifest: &Manifest, keys: &[String]) -> Removed {
+        let held = match self.held(manifest) {
+            Ok(held) => held,
+            Err(BucketError::Volume(VolumeFault::Pinned)) => return Removed::NotNow,
+            Err(BucketError::Bucket(trouble)) => return self.not_removed(&trouble),
+            Err(error) => {
+                return self.not_removed(&Trouble::lasting(error.to_string(), Failure::Gone));
             }
+        };
+        let free: Vec<String> = keys
+            .iter()
+            .filter(|key| !held.holds(key))
+            .cloned()
+            .collect();
+        match self.remove_batch(&free) {
+            Ok(()) => Removed::Done,
+            Err(trouble) => self.not_removed(&trouble),
         }
+    }
+
+    fn not_removed(&self, trouble: &Trouble) -> Removed {
+        if !trouble.is_lasting {
+            return Removed::NotNow;
+        }
+        say(format_args!(
+            "{}: objects that nobody needs cannot be removed and stay: {trouble}; forebay volume \
+             gc removes them",
+            self.name()
+        ));
+        Removed::Refused
     }
 
     /// What the writer says of itself that made record `number`.

@@ -18,7 +18,7 @@ use forebay_store::{
 };
 use forebay_volume::{
     Access, Appended, Call, MANIFEST_KEY, MAPPED_KEY, Manifest, Map, Opened, Opening, OwnerKey,
-    PAGE_BYTES, PageCodec, PageFormat, Progress, Reply, Twin, VolumeFault, Writer,
+    PAGE_BYTES, PageCodec, PageFormat, Progress, Reply, SnapshotName, Twin, VolumeFault, Writer,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,6 +58,8 @@ pub struct BucketSettings {
     pub commit_interval: Option<Span>,
     /// The key of an encrypted volume's owner.
     pub key: Option<OwnerKey>,
+    /// Read the volume as it was when this snapshot was taken. It cannot be written.
+    pub snapshot: Option<SnapshotName>,
 }
 
 impl BucketSettings {
@@ -68,6 +70,7 @@ impl BucketSettings {
         dead_percent: None,
         commit_interval: None,
         key: None,
+        snapshot: None,
     };
 }
 
@@ -202,7 +205,11 @@ impl BucketStore {
                 asker.make_key(&manifest, key)?;
             }
         }
-        let opened = asker.open(access)?;
+        let opened = match settings.snapshot {
+            None => asker.open(access)?,
+            Some(name) if is_read_only => asker.open_snapshot(name)?,
+            Some(name) => return Err(VolumeFault::ReadOnlySnapshot { name }.into()),
+        };
         let manifest = opened.manifest;
         let codec = match unlocked {
             Some((known, codec)) if known == manifest => codec,
@@ -511,7 +518,8 @@ impl Core {
                 lock(&self.desk).mapped(is_made);
             }
             Job::Remove(keys) => {
-                let removed = self.asker.remove(&keys);
+                let manifest = lock(&self.desk).manifest();
+                let removed = self.asker.remove(&manifest, &keys);
                 lock(&self.desk).removed(keys.len(), removed);
             }
         }

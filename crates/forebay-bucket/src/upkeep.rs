@@ -6,8 +6,8 @@ use crate::bucket::Bucket;
 use crate::check::Checked;
 use crate::store::BucketError;
 use forebay_volume::{
-    Access, Collected, Collecting, DATA_PREFIX, KEY_PREFIX, LOG_PREFIX, MAP_PREFIX, Manifest, Map,
-    Progress, TWIN_PREFIX, unneeded,
+    Access, Collected, Collecting, DATA_PREFIX, Held, KEY_PREFIX, LOG_PREFIX, MAP_PREFIX, Manifest,
+    Map, Progress, SNAPSHOT_PREFIX, SnapshotName, TWIN_PREFIX, VolumeFault, unneeded,
 };
 use std::sync::Arc;
 
@@ -29,6 +29,10 @@ pub struct VolumeInfo {
     pub bytes: u64,
     /// What [`collect`] would free now.
     pub unneeded: Collected,
+    /// Its snapshots by name, with the time of each in milliseconds since 1970.
+    pub snapshots: Vec<(SnapshotName, u64)>,
+    /// What snapshots alone hold.
+    pub held: Collected,
 }
 
 /// Looks at the volume in `bucket`. A writer may go on meanwhile.
@@ -48,41 +52,58 @@ pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
     let asker = Arc::new(Asker::of_task(bucket));
     let opened = asker.open(Access::Read)?;
     let mut keys = Vec::new();
-    for prefix in [DATA_PREFIX, LOG_PREFIX, TWIN_PREFIX, MAP_PREFIX, KEY_PREFIX] {
+    let prefixes = [
+        DATA_PREFIX,
+        LOG_PREFIX,
+        TWIN_PREFIX,
+        MAP_PREFIX,
+        KEY_PREFIX,
+        SNAPSHOT_PREFIX,
+    ];
+    for prefix in prefixes {
         keys.extend(asker.list(prefix)?);
     }
-    let bytes_of = |keys: &[(String, u64)]| keys.iter().map(|(_, bytes)| bytes).sum();
-    let (objects, bytes) = (keys.len() as u64, bytes_of(&keys));
-    let unneeded = unneeded(&opened.map, opened.stays(), keys);
+    let all = sum_of(&keys);
+    let (mut held, mut snapshots) = (Held::default(), Vec::new());
+    for (name, snapshot) in asker.snapshots(&opened.manifest)? {
+        held.add(&snapshot.map);
+        snapshots.push((name, snapshot.taken_ms));
+    }
+    let replaced = unneeded(&opened.map, opened.stays(), &Held::default(), keys);
+    let (held, unneeded): (Vec<_>, Vec<_>) =
+        replaced.into_iter().partition(|(key, _)| held.holds(key));
     Ok(VolumeInfo {
         manifest: opened.manifest,
         log_records: opened.map.number() - opened.base,
         map: opened.map,
-        objects,
-        bytes,
-        unneeded: Collected {
-            objects: unneeded.len() as u64,
-            bytes: bytes_of(&unneeded),
-        },
+        objects: all.objects,
+        bytes: all.bytes,
+        unneeded: sum_of(&unneeded),
+        snapshots,
+        held: sum_of(&held),
     })
 }
 
-/// Removes what the state as of the last record does not need. A writer may go on meanwhile, and so
-/// may readers that opened the volume after the last commit.
+/// How many they are, and their bytes.
+pub(crate) fn sum_of(keys: &[(String, u64)]) -> Collected {
+    Collected {
+        objects: keys.len() as u64,
+        bytes: keys.iter().map(|(_, bytes)| bytes).sum(),
+    }
+}
+
+/// Removes what neither the state as of the last record nor a snapshot needs. A writer may go on
+/// meanwhile, and so may readers that opened the volume after the last commit. A snapshot that is
+/// being taken is waited for.
 ///
 /// # Errors
 /// [`BucketError`].
 pub fn collect(bucket: Arc<dyn Bucket>) -> Result<Collected, BucketError> {
     let asker = Arc::new(Asker::of_task(bucket));
-    let mut collecting = Collecting::new();
-    let mut tries = Tries::begin();
     loop {
-        if let Some(doomed) = collecting.doomed() {
-            return asker.remove_doomed(&doomed);
-        }
-        let reply = asker.ask(&collecting.next(), &mut tries)?;
-        if let Progress::Done(collected) = collecting.answer(reply)? {
-            return Ok(collected);
+        match asker.collect() {
+            Err(BucketError::Volume(VolumeFault::Pinned)) => asker.wait_for_pins(),
+            collected => return collected,
         }
     }
 }
@@ -118,6 +139,20 @@ pub(crate) fn batches_of(listed: &[(String, u64)]) -> Vec<Vec<String>> {
 }
 
 impl Asker {
+    fn collect(self: &Arc<Asker>) -> Result<Collected, BucketError> {
+        let mut collecting = Collecting::new(self.pins());
+        let mut tries = Tries::begin();
+        loop {
+            if let Some(doomed) = collecting.doomed() {
+                return self.remove_doomed(&doomed);
+            }
+            let reply = self.ask(&collecting.next(), &mut tries)?;
+            if let Progress::Done(collected) = collecting.answer(reply)? {
+                return Ok(collected);
+            }
+        }
+    }
+
     /// Removes `doomed`, those of one kind before those of the next.
     fn remove_doomed(
         self: &Arc<Asker>,
@@ -130,8 +165,9 @@ impl Asker {
             abreast(batches_of(of_kind), move |keys| {
                 Ok::<(), BucketError>(asker.remove_batch(&keys)?)
             })?;
-            collected.objects += of_kind.len() as u64;
-            collected.bytes += of_kind.iter().map(|(_, bytes)| bytes).sum::<u64>();
+            let removed = sum_of(of_kind);
+            collected.objects += removed.objects;
+            collected.bytes += removed.bytes;
         }
         Ok(collected)
     }

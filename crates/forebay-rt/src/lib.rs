@@ -45,6 +45,7 @@ mod yield_now;
 
 pub use block_on::block_on;
 pub use fresh::fresh_number;
+pub use real::unix_time_ms;
 pub use rt::Rt;
 pub use say::say;
 pub use sleep::{Elapsed, Sleep};

@@ -49,6 +49,11 @@ impl Append {
         }
     }
 
+    /// Makes `key` with the same bytes, which both share.
+    pub(crate) fn again_as(&self, key: String) -> Append {
+        Append::of(key, self.bytes.clone())
+    }
+
     /// Where it makes it.
     pub fn key(&self) -> &str {
         &self.key

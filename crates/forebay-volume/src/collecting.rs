@@ -7,11 +7,14 @@
 //! - invariant VB9: records go only if two maps that cover them are there, and after the maps
 //!   before those; openings stay. So whichever map is lost, the other one and the records after it
 //!   are there.
+//! - what snapshots hold stays: see invariant VB20.
 
 use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};
 use crate::copying::{Copied, Copying};
 use crate::fault::VolumeFault;
+use crate::holding::{Held, Holding, Pins};
+use crate::manifest::Manifest;
 use crate::map::Map;
 use crate::name::{
     ChunkName, DATA_PREFIX, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, TWIN_PREFIX, map_key, number_of,
@@ -37,6 +40,10 @@ pub struct Collected {
 #[derive(Debug)]
 pub struct Collecting {
     step: Step,
+    pins: Pins,
+    /// What is opened.
+    manifest: Option<Manifest>,
+    held: Held,
     /// The map before the newest one, which stays too; 0 if there is none.
     older: u64,
     collected: Collected,
@@ -54,16 +61,19 @@ enum Step {
     Older(Box<Map>),
     /// From now on records may be missing: see [`MAPPED_KEY`].
     Mark(Box<Map>, Append),
+    Hold(Box<Map>, Holding),
     List(Box<Map>, usize),
     Remove,
 }
 
 impl Collecting {
     /// A collection that has not begun.
-    #[allow(clippy::new_without_default, reason = "it is a task and not a value")]
-    pub fn new() -> Collecting {
+    pub fn new(pins: Pins) -> Collecting {
         Collecting {
             step: Step::Open(Opening::new(Access::Read)),
+            pins,
+            manifest: None,
+            held: Held::default(),
             older: 0,
             collected: Collected::default(),
             doomed: Vec::new(),
@@ -80,6 +90,7 @@ impl Collecting {
                 key: map_key(self.older),
                 range: Some(0..1),
             },
+            Step::Hold(_, holding) => holding.next(),
             Step::List(_, at) => Call::List {
                 prefix: PREFIXES[*at],
             },
@@ -107,7 +118,7 @@ impl Collecting {
     /// Takes the answer to [`Collecting::next`].
     ///
     /// # Errors
-    /// [`VolumeFault`] if the volume cannot be read. Nothing was removed then.
+    /// [`VolumeFault`] if the volume cannot be read, or is pinned. Nothing was removed then.
     pub fn answer(&mut self, reply: Reply) -> Result<Progress<Collected>, VolumeFault> {
         self.step = match (std::mem::replace(&mut self.step, Step::Remove), reply) {
             (Step::Open(mut opening), reply) => match opening.answer(reply)? {
@@ -142,11 +153,18 @@ impl Collecting {
             }
             (Step::Older(map), Reply::Missing) => {
                 self.older = 0;
-                Step::List(map, 0)
+                self.hold(map)
             }
             (Step::Mark(map, mut append), reply) => match append.answer(reply) {
                 Progress::More => Step::Mark(map, append),
-                Progress::Done(_) => Step::List(map, 0),
+                Progress::Done(_) => self.hold(map),
+            },
+            (Step::Hold(map, mut holding), reply) => match holding.answer(reply)? {
+                Progress::More => Step::Hold(map, holding),
+                Progress::Done(held) => {
+                    self.held = held;
+                    Step::List(map, 0)
+                }
             },
             (Step::List(map, at), Reply::Keys(keys)) => self.listed(map, at, keys),
             (Step::Remove, Reply::Done | Reply::Missing) => {
@@ -166,7 +184,8 @@ impl Collecting {
     }
 
     fn listed(&mut self, map: Box<Map>, at: usize, keys: Vec<(String, u64)>) -> Step {
-        self.doomed.extend(unneeded(&map, self.older, keys));
+        self.doomed
+            .extend(unneeded(&map, self.older, &self.held, keys));
         if at + 1 < PREFIXES.len() {
             return Step::List(map, at + 1);
         }
@@ -176,6 +195,7 @@ impl Collecting {
 
     fn opened(&mut self, opened: Opened) -> Step {
         self.older = opened.stays();
+        self.manifest = Some(opened.manifest);
         let number = opened.map.number();
         if number == opened.base {
             return self.mapped(Box::new(opened.map));
@@ -188,21 +208,31 @@ impl Collecting {
         if self.older > 0 {
             return Step::Older(map);
         }
-        Step::List(map, 0)
+        self.hold(map)
+    }
+
+    fn hold(&self, map: Box<Map>) -> Step {
+        let manifest = self.manifest.expect("the map is one of an open volume");
+        Step::Hold(map, Holding::new(manifest, self.pins))
     }
 }
 
 /// Those of `keys`, each with its length, that `map` and later ones do not need, if the map as of
-/// record `older` stays with it: `gc` removes them.
+/// record `older` stays with it, and that snapshots do not hold: `gc` removes them.
 ///
 /// ```
-/// use forebay_volume::{Manifest, Map, log_key, unneeded};
+/// use forebay_volume::{Held, Manifest, Map, log_key, unneeded};
 /// let map = Map::new(&Manifest::new(1, 2 << 30, 1 << 20)?);
 /// let keys = vec![(log_key(1), 100), ("data/00/0000000000000001-0000000000000000".into(), 4096)];
-/// assert_eq!(unneeded(&map, 0, keys), [], "both may be a writer's that has just begun");
+/// assert_eq!(unneeded(&map, 0, &Held::default(), keys), [], "both may be a writer's that has just begun");
 /// # Ok::<(), forebay_volume::VolumeFault>(())
 /// ```
-pub fn unneeded(map: &Map, older: u64, keys: Vec<(String, u64)>) -> Vec<(String, u64)> {
+pub fn unneeded(
+    map: &Map,
+    older: u64,
+    held: &Held,
+    keys: Vec<(String, u64)>,
+) -> Vec<(String, u64)> {
     let named: BTreeSet<ChunkName> = map.chunks().map(|(_, object)| object.name).collect();
     let mut records: BTreeSet<u64> = map.openings().iter().copied().collect();
     records.extend(map.records().keys());
@@ -222,6 +252,6 @@ pub fn unneeded(map: &Map, older: u64, keys: Vec<(String, u64)>) -> Vec<(String,
         }
     };
     keys.into_iter()
-        .filter(|(key, _)| !is_needed(key))
+        .filter(|(key, _)| !is_needed(key) && !held.holds(key))
         .collect()
 }

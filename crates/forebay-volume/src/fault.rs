@@ -1,5 +1,6 @@
 //! What can be wrong with a volume, by name.
 
+use crate::snapshot::SnapshotName;
 use thiserror::Error;
 
 /// Why a volume cannot be used, or not any longer.
@@ -71,6 +72,30 @@ pub enum VolumeFault {
     /// A key was given for a volume that is not encrypted.
     #[error("it is not encrypted; open it without a key")]
     NotEncrypted,
+    /// A snapshot is being taken: nothing is removed meanwhile.
+    #[error("a snapshot is being taken")]
+    Pinned,
+    /// A remover did not wait for a snapshot that was being taken.
+    #[error("the snapshot took so long that others removed objects meanwhile; take it again")]
+    PinDropped,
+    /// There is a snapshot of that name.
+    #[error("there is a snapshot {name} already")]
+    SnapshotExists {
+        /// Its name.
+        name: SnapshotName,
+    },
+    /// There is no snapshot of that name.
+    #[error("there is no snapshot {name}")]
+    NoSnapshot {
+        /// The name.
+        name: SnapshotName,
+    },
+    /// A snapshot was to be opened for writing.
+    #[error("{name} is a snapshot, which can only be read")]
+    ReadOnlySnapshot {
+        /// Its name.
+        name: SnapshotName,
+    },
     /// A length or size that no volume has.
     #[error("{what}")]
     OutOfRange {

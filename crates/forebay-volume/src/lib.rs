@@ -9,6 +9,8 @@
 //! key/<volume>-<number>   the key of an encrypted volume, wrapped with its owner's
 //! key/twin/..             the same once more
 //! mapped                  says that records were removed
+//! snap/<name>/..          a map that is kept under a name, twice
+//! pin/<number>..          such a map is being made
 //! ```
 //!
 //! The writer that makes the next record of the log is the one that may commit. Nothing else
@@ -22,8 +24,8 @@
 //!
 //! ```
 //! use forebay_volume::{
-//!     Access, Call, Collecting, Manifest, Need, Opening, Progress, Reply, Source, Twin, Writer,
-//!     Writing,
+//!     Access, Call, Collecting, Manifest, Need, Opening, Pins, Progress, Reply, Source, Twin,
+//!     Writer, Writing,
 //! };
 //! use std::collections::BTreeMap;
 //!
@@ -68,7 +70,7 @@
 //! assert!(matches!(writer.source(17), Source::Record { record: 2, .. }));
 //!
 //! // What nobody needs any more is removed: nothing here.
-//! let mut collecting = Collecting::new();
+//! let mut collecting = Collecting::new(Pins::Respect);
 //! let collected = loop {
 //!     if let Progress::Done(collected) = collecting.answer(ask(collecting.next()))? {
 //!         break collected;
@@ -86,6 +88,7 @@ mod collecting;
 mod copying;
 mod fault;
 mod fields;
+mod holding;
 mod keys;
 mod layer;
 mod manifest;
@@ -96,6 +99,8 @@ mod pages;
 mod probing;
 mod reading;
 mod record;
+mod snapshot;
+mod snapshotting;
 mod twins;
 mod uploads;
 mod waste;
@@ -106,6 +111,7 @@ pub use call::{Call, Progress, Reply};
 pub use checksum::crc32c;
 pub use collecting::{Collected, Collecting, MAPPED, unneeded};
 pub use fault::VolumeFault;
+pub use holding::{Held, Holding, Pins};
 pub use keys::{OwnerKey, VolumeKey, check_wrapped, wrapped_key, wrapped_number};
 pub use manifest::{CHUNKS_LIMIT, Manifest, PAGE_BYTES};
 pub use map::{ChunkObject, INLINE_TOTAL, InlinePage, Map};
@@ -116,5 +122,7 @@ pub use name::{
 pub use opening::{Access, Opened, Opening, Writing};
 pub use pages::{Holder, ObjectPages, PageCodec, PageFormat};
 pub use record::{Body, Content, INLINE_PAGES, Record, WHO_BYTES};
+pub use snapshot::{PIN_PREFIX, SNAPSHOT_PREFIX, Snapshot, SnapshotName};
+pub use snapshotting::Snapshotting;
 pub use uploads::Uploads;
 pub use writer::{Need, RECORDS_BETWEEN_MAPS, Scope, Source, Writer};

@@ -13,6 +13,7 @@ use crate::manifest::{Manifest, PAGE_BYTES};
 use crate::name::{ChunkName, log_key, map_key};
 use crate::record::{Body, Content, Record, page_at};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// More writers than that had no volume.
 const EPOCHS_LIMIT: u64 = u32::MAX as u64;
@@ -175,9 +176,10 @@ impl Map {
         self.pages.iter().map(|(&page, &inline)| (page, inline))
     }
 
-    /// How many pages of a range lie in records.
-    pub(crate) fn pages_in(&self, range: std::ops::Range<u64>) -> usize {
-        self.pages.range(range).count()
+    /// Those of a range of pages that lie in records.
+    pub fn pages_in(&self, range: Range<u64>) -> impl Iterator<Item = (u64, InlinePage)> + '_ {
+        let pages = self.pages.range(range);
+        pages.map(|(&page, &inline)| (page, inline))
     }
 
     /// How many pages lie in records.

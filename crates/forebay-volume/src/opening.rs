@@ -290,6 +290,19 @@ enum Fenced {
 }
 
 impl Opened {
+    /// The volume with `manifest` as it was when `map` was kept as a snapshot, to be read.
+    pub fn of_snapshot(manifest: Manifest, map: Map) -> Opened {
+        let base = map.number();
+        let read = Read {
+            map,
+            base,
+            older: 0,
+            mapped: base,
+            last: None,
+        };
+        Opened::new(manifest, read)
+    }
+
     /// The record of the map that stays with the newest one, if a map is made of what was opened.
     pub fn stays(&self) -> u64 {
         if self.map.number() > self.base {

@@ -751,6 +751,6 @@ impl Writer {
     }
 
     fn inline_in(&self, chunk: u64) -> usize {
-        self.map.pages_in(self.pages_of(chunk))
+        self.map.pages_in(self.pages_of(chunk)).count()
     }
 }

@@ -6,7 +6,8 @@
 //! - nobody begins with a state that is older than what was acknowledged as durable: it is found,
 //!   or the volume is refused (invariants VB15, VB16, VB17, VB18 and VB19);
 //! - once the object is there again, so is everything that was acknowledged: neither `gc` nor a
-//!   writer has removed what is needed (invariants VB8, VB9 and VB10).
+//!   writer has removed what is needed (invariants VB8, VB9 and VB10);
+//! - a snapshot is as it was taken, until it is removed (invariants VB20 and VB21).
 
 #![allow(clippy::unwrap_used)]
 
@@ -94,9 +95,9 @@ fn was_alone(world: &World, key: &str, bytes: &[u8]) -> bool {
 /// Some key of a kind, most often one of the last.
 fn chosen(world: &mut World, removed: bool) -> Option<String> {
     let kinds = [
-        "log/", "twin/", "map/", "data/", "volume", "mapped", "probe/",
+        "log/", "twin/", "map/", "data/", "snap/", "pin/", "volume", "mapped", "probe/",
     ];
-    let kind = kinds[world.prng.below(11).min(6) as usize % kinds.len()];
+    let kind = kinds[world.prng.below(kinds.len() as u64) as usize];
     let keys = world.bucket.keys(removed);
     let keys: Vec<String> = keys
         .filter(|it| it.starts_with(kind))
@@ -110,6 +111,7 @@ fn chosen(world: &mut World, removed: bool) -> Option<String> {
 fn no_single_loss_makes_a_volume_older_than_what_was_promised() {
     let seeds = seeds(SEEDS);
     let (mut acts, mut writers, mut acknowledged, mut noticed) = (0, 0, 0, 0);
+    let mut snapshots = 0;
     for seed in seeds.clone() {
         let caught = std::panic::catch_unwind(|| {
             let mut world = World::new(seed, Histories::lossy());
@@ -135,11 +137,13 @@ fn no_single_loss_makes_a_volume_older_than_what_was_promised() {
         writers += histories.writers();
         acknowledged += histories.acknowledged();
         noticed += histories.noticed;
+        snapshots += histories.snapshots;
     }
     println!("{acts} objects lost, restored or hidden, noticed {noticed} times");
-    println!("{writers} writers, {acknowledged} commits acknowledged");
+    println!("{writers} writers, {acknowledged} commits acknowledged, {snapshots} snapshots");
     let seeds = seeds.end - seeds.start;
     assert!(acts > seeds, "{acts} objects");
     assert!(acknowledged > 2 * seeds, "{acknowledged} commits");
+    assert!(snapshots > seeds / 4, "{snapshots} snapshots");
     assert!(noticed > seeds / 10, "noticed {noticed} times");
 }

@@ -7,7 +7,8 @@
 //! - what is read is what was written last (invariants VB1, VB5 and VB6);
 //! - a record in doubt is settled before the next (invariant VB7);
 //! - neither `gc` nor a writer's own removal beside all of it takes what is needed (invariants VB8,
-//!   VB9 and VB10), and who has just opened the volume finds all of it (invariant VB11).
+//!   VB9 and VB10), and who has just opened the volume finds all of it (invariant VB11);
+//! - a snapshot is as it was taken, until it is removed (invariants VB20 and VB21).
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,6 +24,7 @@ const STEPS: u32 = 400;
 fn each_writer_begins_with_a_prefix_that_has_all_acknowledged_commits() {
     let seeds = seeds(SEEDS);
     let (mut takeovers, mut acknowledged, mut fenced) = (0, 0, 0);
+    let (mut snapshots, mut dropped) = (0, 0);
     for seed in seeds.clone() {
         let caught = std::panic::catch_unwind(|| {
             let mut world = World::new(seed, Histories::default());
@@ -37,12 +39,17 @@ fn each_writer_begins_with_a_prefix_that_has_all_acknowledged_commits() {
         takeovers += histories.writers();
         acknowledged += histories.acknowledged();
         fenced += histories.fenced;
+        snapshots += histories.snapshots;
+        dropped += histories.dropped;
     }
     println!("{takeovers} writers, {acknowledged} commits acknowledged, {fenced} fenced");
+    println!("{snapshots} snapshots, {dropped} pins dropped");
     // The simulation meets what it is for.
     let seeds = seeds.end - seeds.start;
     assert!(takeovers > 2 * seeds, "{takeovers} writers");
     assert!(acknowledged > 3 * seeds, "{acknowledged} commits");
+    assert!(snapshots > seeds / 4, "{snapshots} snapshots");
+    assert!(dropped > seeds / 20, "{dropped} pins dropped");
     assert!(fenced > seeds / 4, "{fenced} fenced");
     assert_eq!(manifest().pages(), PAGES as u64);
 }

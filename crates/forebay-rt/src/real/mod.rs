@@ -70,19 +70,30 @@ impl Drop for Real {
     }
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "each real runtime draws other numbers; only its seed uses the wall clock"
-)]
 fn seed_from_time() -> u64 {
     // A schedule is to be the same when it is run again.
     if cfg!(shuttle) {
         return 0;
     }
-    match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
-        Ok(since) => since.as_nanos() as u64,
-        // A clock before 1970 is as good as any other seed.
-        Err(before) => before.duration().as_nanos() as u64,
-    }
+    since_1970().as_nanos() as u64
+}
+
+/// Milliseconds since 1970 by the clock on the wall, to be shown to people: it decides nothing.
+///
+/// ```
+/// assert!(forebay_rt::unix_time_ms() > 1_700_000_000_000);
+/// ```
+pub fn unix_time_ms() -> u64 {
+    since_1970().as_millis() as u64
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a seed and what is shown to people are all that depends on the wall clock"
+)]
+fn since_1970() -> std::time::Duration {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    // A clock before 1970 is as good as any other seed.
+    since.unwrap_or_else(|before| before.duration())
 }

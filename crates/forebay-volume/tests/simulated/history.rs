@@ -83,6 +83,9 @@ pub(crate) struct Histories {
     is_lossy: bool,
     /// How often that was noticed.
     pub(crate) noticed: u64,
+    /// How many snapshots were taken, and how many were not because their pin was dropped.
+    pub(crate) snapshots: u64,
+    pub(crate) dropped: u64,
 }
 
 impl Histories {

@@ -4,8 +4,10 @@ use super::bucket::Bucket;
 use super::collector::Collector;
 use super::history::Histories;
 use super::reader::Reader;
+use super::snapshots::Snapshots;
 use super::writer::{Life, SimulatedWriter};
 use forebay_base::Prng;
+use forebay_volume::Pins;
 use std::ops::Range;
 
 /// The seeds of a test, usually so many: `FOREBAY_VOLUME_SEEDS` is another number, and
@@ -26,6 +28,7 @@ pub(crate) struct World {
     writers: Vec<SimulatedWriter>,
     collector: Option<Collector>,
     reader: Option<Reader>,
+    pub(crate) snapshots: Snapshots,
     writers_born: u128,
 }
 
@@ -39,6 +42,7 @@ impl World {
             writers: Vec::new(),
             collector: None,
             reader: None,
+            snapshots: Snapshots::default(),
             writers_born: 0,
         }
     }
@@ -51,7 +55,7 @@ impl World {
         }
         if self.prng.chance(1, 4) {
             if self.collector.is_none() && self.prng.chance(1, 10) {
-                self.collector = Some(Collector::new());
+                self.collector = Some(Collector::new(pins(&mut self.prng)));
             }
             let ended = self.collector.as_mut().is_some_and(|collector| {
                 (0..4).any(|_| collector.step(&mut self.bucket, &mut self.histories))
@@ -71,6 +75,11 @@ impl World {
             }
             return;
         }
+        if self.prng.chance(1, 5) {
+            self.snapshots
+                .step(&mut self.prng, &mut self.bucket, &mut self.histories);
+            return;
+        }
         // The first ones are stopped for a while and go on as zombies.
         let last = self.writers.len() - 1;
         let at = if self.prng.chance(1, 2) {
@@ -88,9 +97,20 @@ impl World {
     /// A volume `may_be_refused` for good if that cannot be helped.
     pub(crate) fn end(mut self, may_be_refused: bool) -> Histories {
         self.bucket.settle();
-        let mut collector = Collector::new();
+        let mut collector = Collector::new(Pins::Drop);
         while !collector.step(&mut self.bucket, &mut self.histories) {}
+        self.snapshots.judge_end(&self.bucket, &mut self.histories);
         self.histories.judge_end(&self.bucket, may_be_refused);
+        self.histories.snapshots += self.snapshots.taken;
+        self.histories.dropped += self.snapshots.dropped;
         self.histories
     }
+}
+
+/// Most removers give a snapshot its time.
+pub(crate) fn pins(prng: &mut Prng) -> Pins {
+    if prng.chance(1, 3) {
+        return Pins::Drop;
+    }
+    Pins::Respect
 }

@@ -2,10 +2,11 @@
 
 use super::bucket::Bucket;
 use super::history::{Histories, PAGES, State, manifest, page_in, page_of, page_of_record, read};
+use super::world::pins;
 use forebay_base::Prng;
 use forebay_volume::{
-    Access, Append, Appended, Call, ChunkName, Need, Opening, PAGE_BYTES, Progress, Record, Reply,
-    Scope, Source, Twin, VolumeFault, Writer, Writing,
+    Access, Append, Appended, Call, ChunkName, Held, Holding, Need, Opening, PAGE_BYTES, Progress,
+    Record, Reply, Scope, Source, Twin, VolumeFault, Writer, Writing,
 };
 
 /// Whether it goes on.
@@ -40,6 +41,14 @@ struct Open {
     /// It goes on until the commit is through.
     commits: bool,
     closes: bool,
+    removing: Option<Removing>,
+}
+
+/// Objects that are to be removed.
+enum Removing {
+    /// It is asked what snapshots hold.
+    Asks(Vec<String>, Holding),
+    Knows(Vec<String>, Held),
 }
 
 impl SimulatedWriter {
@@ -79,6 +88,7 @@ impl SimulatedWriter {
                         frozen: None,
                         commits: false,
                         closes: false,
+                        removing: None,
                     });
                 }
                 Err(VolumeFault::InUse { who }) => {
@@ -129,7 +139,7 @@ impl Open {
             return self.commit(prng, bucket, histories);
         }
         if prng.chance(1, 6) {
-            self.tidy(prng, bucket);
+            self.tidy(prng, bucket, histories);
             return Life::GoesOn;
         }
         self.write(prng, bucket, histories);
@@ -145,7 +155,7 @@ impl Open {
     }
 
     /// Makes a map, and removes what has become useless.
-    fn tidy(&mut self, prng: &mut Prng, bucket: &mut Bucket) {
+    fn tidy(&mut self, prng: &mut Prng, bucket: &mut Bucket, histories: &mut Histories) {
         if let Some(mut map) = self.writer.map_after(1 + prng.below(6)) {
             for _ in 0..prng.below(6) {
                 match map.answer(bucket.call(map.next())) {
@@ -164,16 +174,42 @@ impl Open {
             }
         }
         for _ in 0..prng.below(8) {
-            // In any order: those that are named at once may go at once.
-            let mut keys = self.writer.removals(1 + prng.below(3) as usize, 0);
-            let count = keys.len();
-            if prng.chance(1, 2) {
-                keys.reverse();
+            self.remove(prng, bucket, histories);
+        }
+    }
+
+    /// Takes a step towards the removal of what is useless.
+    fn remove(&mut self, prng: &mut Prng, bucket: &mut Bucket, histories: &mut Histories) {
+        match self.removing.take() {
+            None => {
+                let keys = self.writer.removals(1 + prng.below(3) as usize, 0);
+                if !keys.is_empty() {
+                    let holding = Holding::new(manifest(), pins(prng));
+                    self.removing = Some(Removing::Asks(keys, holding));
+                }
             }
-            for key in keys {
-                bucket.call(Call::Remove { key });
+            Some(Removing::Asks(keys, mut holding)) => {
+                self.removing = match holding.answer(bucket.call(holding.next())) {
+                    Ok(Progress::More) => Some(Removing::Asks(keys, holding)),
+                    Ok(Progress::Done(held)) => Some(Removing::Knows(keys, held)),
+                    Err(VolumeFault::Pinned) => None,
+                    Err(fault) => {
+                        histories.notice(&fault);
+                        None
+                    }
+                }
             }
-            self.writer.removed(count);
+            Some(Removing::Knows(mut keys, held)) => {
+                let count = keys.len();
+                // In any order: those that are named at once may go at once.
+                if prng.chance(1, 2) {
+                    keys.reverse();
+                }
+                for key in keys.into_iter().filter(|key| !held.holds(key)) {
+                    bucket.call(Call::Remove { key });
+                }
+                self.writer.removed(count);
+            }
         }
     }
 

@@ -22,7 +22,7 @@ use forebay_base::{Prng, Span};
 use forebay_rt::{Rt, Task};
 use forebay_store::ObjectId;
 use forebay_volume::{
-    Access, Collecting, Manifest, Opened, Opening, PAGE_BYTES, Progress, Reply, Writing,
+    Access, Collecting, Manifest, Opened, Opening, PAGE_BYTES, Pins, Progress, Reply, Writing,
 };
 use front::Front;
 use history::{History, State};
@@ -212,7 +212,7 @@ async fn read_all(rt: &Rt, file: &File) -> State {
 async fn collect(rt: Rt, far: Arc<Far>, mut chance: Prng) {
     while !far.is_over() {
         rt.sleep(Span::from_millis(200 + chance.below(2_000))).await;
-        let mut collecting = Collecting::new();
+        let mut collecting = Collecting::new(Pins::Respect);
         while !far.is_over() {
             let reply = far.ask(collecting.next()).await;
             let is_unknown = reply == Reply::Unknown;

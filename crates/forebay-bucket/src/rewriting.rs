@@ -1,0 +1,234 @@
+//! A volume gets the state of a snapshot: its own, to which it goes back, or another volume's, of
+//! which it becomes a copy.
+//!
+//! What differs is written again, into objects of the new writer, and one record names all of them:
+//! either the volume has the state of the snapshot afterwards, or nothing has changed.
+
+use crate::abreast::abreast;
+use crate::asker::Asker;
+use crate::bucket::{Bucket, Trouble};
+use crate::copy::{Progress, writing};
+use crate::jobs::{Unmade, UploadJob, piece_of};
+use crate::store::BucketError;
+use forebay_base::sync::Mutex;
+use forebay_rt::fresh_number;
+use forebay_store::Failure;
+use forebay_volume::{
+    Access, ChunkName, Collected, MANIFEST_KEY, Manifest, Map, Need, OwnerKey, PAGE_BYTES,
+    PageCodec, Scope, SnapshotName, Source, VolumeFault, Writer, Writing,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Gives the volume in `bucket` the state that it had when the snapshot `name` was taken. `key` opens
+/// it if it is encrypted. What lies in other snapshots stays there. Nobody may serve it; one that a
+/// server did not close is changed if the caller `takes_over`. Returns what was written again.
+///
+/// # Errors
+/// [`BucketError`]; nothing has changed then.
+pub fn roll_back(
+    bucket: Arc<dyn Bucket>,
+    name: SnapshotName,
+    key: Option<&OwnerKey>,
+    takes_over: bool,
+    progress: &Arc<Progress>,
+) -> Result<Collected, BucketError> {
+    let asker = Arc::new(Asker::of_task(bucket));
+    // Whatever is wrong with it is found before another writer is ended.
+    let state = State::of(&asker, name, key)?;
+    let opened = asker.open(writing("a rollback", takes_over)?)?;
+    let codec = state.codec.clone();
+    let writer = Writer::with_codec(opened, codec.clone());
+    rewrite(
+        Arc::new(state),
+        Destination { asker, codec },
+        writer,
+        progress,
+    )
+}
+
+/// Copies the snapshot `name` of the volume in `from` to `to`, where none may be: a new volume, which
+/// shares nothing with the first. If it is encrypted, `key` opens it, and opens the copy. One that was
+/// interrupted is a volume that nobody has closed: remove it, and copy again.
+///
+/// # Errors
+/// [`BucketError::Occupied`] if there is a volume already.
+pub fn copy_snapshot(
+    from: Arc<dyn Bucket>,
+    name: SnapshotName,
+    to: Arc<dyn Bucket>,
+    key: Option<&OwnerKey>,
+    progress: &Arc<Progress>,
+) -> Result<Collected, BucketError> {
+    let (from, to) = (Arc::new(Asker::of_task(from)), Arc::new(Asker::of_task(to)));
+    let state = State::of(&from, name, key)?;
+    if to.object(MANIFEST_KEY)?.is_some() {
+        return Err(BucketError::Occupied);
+    }
+    let manifest = Manifest {
+        id: fresh_number()?,
+        ..state.manifest
+    };
+    to.make_key(&manifest, key)?;
+    let opened = to.open(Access::Write(Writing {
+        writer: fresh_number()?,
+        who: "a copy that is not complete".to_owned(),
+        create: Some(manifest),
+        take_over: false,
+    }))?;
+    if opened.manifest != manifest {
+        return Err(BucketError::Occupied);
+    }
+    let codec = to.unlock(&manifest, key)?;
+    let writer = Writer::with_codec(opened, codec.clone());
+    rewrite(
+        Arc::new(state),
+        Destination { asker: to, codec },
+        writer,
+        progress,
+    )
+}
+
+/// A state that a volume had.
+struct State {
+    asker: Arc<Asker>,
+    codec: PageCodec,
+    manifest: Manifest,
+    map: Map,
+}
+
+impl State {
+    fn of(
+        asker: &Arc<Asker>,
+        name: SnapshotName,
+        key: Option<&OwnerKey>,
+    ) -> Result<State, BucketError> {
+        let opened = asker.open_snapshot(name)?;
+        Ok(State {
+            asker: asker.clone(),
+            codec: asker.unlock(&opened.manifest, key)?,
+            manifest: opened.manifest,
+            map: opened.map,
+        })
+    }
+
+    /// What the object `name` of `chunk` is put together of.
+    fn job(&self, chunk: u64, name: ChunkName, writer: u128) -> UploadJob {
+        let pages = self.manifest.pages_of(chunk);
+        let count = (pages.end - pages.start) as usize;
+        let above = self.map.pages_in(pages.clone());
+        let inline = above.map(|(page, it)| {
+            let (record, at, crc) = (it.record, it.at, it.crc);
+            let first = (page - pages.start) as usize;
+            (
+                first,
+                piece_of(first, page, Source::Record { record, at, crc }),
+            )
+        });
+        let (places, inline): (BTreeSet<usize>, Vec<_>) = inline.unzip();
+        let base = self.map.chunk(chunk).map(|object| {
+            let below = (0..count).filter(|place| !places.contains(place));
+            (object, below.collect())
+        });
+        UploadJob {
+            chunk,
+            name,
+            first_page: pages.start,
+            writer,
+            bytes: vec![0; count * PAGE_BYTES as usize],
+            base,
+            inline,
+            failures_before: 0,
+        }
+    }
+
+    fn is_hole(&self, chunk: u64) -> bool {
+        let pages = self.manifest.pages_of(chunk);
+        self.map.chunk(chunk).is_none() && self.map.pages_in(pages).next().is_none()
+    }
+
+    /// The chunks that `map` does not have as this state has them.
+    fn differing(&self, map: &Map) -> Vec<u64> {
+        let chunk_pages = self.manifest.chunk_pages();
+        let chunks = [&self.map, map].into_iter().flat_map(|map| {
+            let of_pages = map.pages().map(move |(page, _)| page / chunk_pages);
+            map.chunks().map(|(chunk, _)| chunk).chain(of_pages)
+        });
+        let chunks: BTreeSet<u64> = chunks.collect();
+        let differs = |chunk: &u64| {
+            let pages = self.manifest.pages_of(*chunk);
+            self.map.chunk(*chunk) != map.chunk(*chunk)
+                || !self.map.pages_in(pages.clone()).eq(map.pages_in(pages))
+        };
+        chunks.into_iter().filter(differs).collect()
+    }
+}
+
+/// Where it is written.
+struct Destination {
+    asker: Arc<Asker>,
+    codec: PageCodec,
+}
+
+impl Destination {
+    /// Makes an object of a chunk of `state`; none if it is zeros.
+    fn make(&self, state: &State, mut job: UploadJob) -> Result<Option<u32>, BucketError> {
+        state
+            .asker
+            .assemble(&state.codec, &mut job, true)
+            .map_err(|unmade| match unmade {
+                Unmade::Missing(key) => VolumeFault::Missing { key }.into(),
+                Unmade::Failed(failure) => failed("an object cannot be read", failure),
+            })?;
+        let made = self.asker.make_chunk(&self.codec, &mut job);
+        made.map_err(|failure| failed("an object cannot be made", failure))
+    }
+}
+
+fn failed(what: &str, failure: Failure) -> BucketError {
+    Trouble::lasting(what, failure).into()
+}
+
+/// Makes the volume of `writer` what `state` is, and closes it.
+fn rewrite(
+    state: Arc<State>,
+    to: Destination,
+    mut writer: Writer,
+    progress: &Arc<Progress>,
+) -> Result<Collected, BucketError> {
+    let mut jobs = Vec::new();
+    for chunk in state.differing(writer.map()) {
+        if state.is_hole(chunk) {
+            writer.discard(chunk);
+        } else {
+            jobs.push((chunk, writer.name(Scope::All)));
+        }
+    }
+    let (id, all, done) = (writer.map().writer(), jobs.len() as u64, AtomicU64::new(0));
+    let (asker, progress) = (to.asker.clone(), progress.clone());
+    let chunk_bytes = state.manifest.whole_object_bytes();
+    let made = abreast(jobs, move |(chunk, name)| {
+        let crc = to.make(&state, state.job(chunk, name, id))?;
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+        Ok::<_, BucketError>((chunk, name, crc))
+    })?;
+    let mut written = Collected::default();
+    for (chunk, name, crc) in made {
+        match crc {
+            Some(crc) => {
+                writer.made_with(chunk, name, crc);
+                written.objects += 1;
+                written.bytes += chunk_bytes;
+            }
+            None => writer.made_zeros(chunk, name),
+        }
+    }
+    if writer.need() == Need::Record {
+        writer.seal();
+    }
+    let writer = Mutex::new(writer);
+    asker.make_record(&writer)?;
+    asker.leave(&writer)?;
+    Ok(written)
+}

@@ -1,0 +1,395 @@
+//! Snapshots: taken while a writer and collectors go on, read, gone back to, copied, removed.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../forebay-store/tests/support/mod.rs"]
+mod support;
+mod volumes;
+
+use forebay_base::{Prng, Span};
+use forebay_bucket::{
+    Bucket, BucketError, BucketSettings, BucketStore, FolderBucket, OwnerKey, PageFormat, Progress,
+    SnapshotName, Trouble, VolumeFault, check, collect, copy_snapshot, info, remove,
+    remove_snapshot, roll_back, take_snapshot,
+};
+use forebay_store::{Failure, IoKind};
+use forebay_volume::{Access, Call, Reply};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use support::Driver;
+use volumes::{CHUNK, MIB, pattern, writing_of};
+
+const LENGTH: u64 = 8 * MIB;
+
+fn settings(pages: PageFormat) -> BucketSettings {
+    BucketSettings {
+        memory_bytes: 8 << 20,
+        answer_timeout: Span::from_secs(1),
+        dead_percent: Some(0),
+        key: key_of(pages),
+        ..BucketSettings::USUAL
+    }
+}
+
+fn key_of(pages: PageFormat) -> Option<OwnerKey> {
+    (pages == PageFormat::Encrypted).then(|| OwnerKey::parse(&[1; 32]).unwrap())
+}
+
+fn name(text: &str) -> SnapshotName {
+    text.parse().unwrap()
+}
+
+fn quiet() -> Arc<Progress> {
+    Arc::new(|_, _| {})
+}
+
+fn folder_bucket(folder: &tempfile::TempDir, name: &str) -> Arc<dyn Bucket> {
+    Arc::new(FolderBucket::open(&folder.path().join(name), true).unwrap())
+}
+
+/// A volume with its writer, and what is in it.
+struct Written {
+    driver: Driver,
+    store: Arc<BucketStore>,
+    bytes: Vec<u8>,
+    prng: Prng,
+}
+
+impl Written {
+    fn open(bucket: &Arc<dyn Bucket>, pages: PageFormat, bytes: Vec<u8>) -> Written {
+        let access = writing_of(pages, false);
+        let store = BucketStore::open(bucket.clone(), "v", access, settings(pages)).unwrap();
+        Written {
+            driver: Driver::new(store.clone(), 4_096),
+            store,
+            bytes,
+            prng: Prng::from_seed(3),
+        }
+    }
+
+    /// Writes of all sizes, holes among them, with a commit after each.
+    fn write(&mut self, rounds: u64) {
+        for _ in 0..rounds {
+            let length = [4_096, 12_288, CHUNK as usize][self.prng.below(3) as usize];
+            let at = self.prng.below((LENGTH - CHUNK) / 4_096) * 4_096;
+            let bytes = match self.prng.below(5) {
+                0 => vec![0; length],
+                _ => pattern(self.prng.next_u64(), length),
+            };
+            self.bytes[at as usize..][..length].copy_from_slice(&bytes);
+            let written = self.driver.write(BucketStore::OBJECT, at, &bytes);
+            written.expect("it is staged");
+            let committed = self.driver.order(IoKind::Commit, BucketStore::OBJECT, 0, 0);
+            assert_eq!(committed, Ok::<(), Failure>(()));
+        }
+    }
+
+    fn close(self) -> Vec<u8> {
+        assert!(self.store.close());
+        self.bytes
+    }
+}
+
+/// What is read of a volume, or of its snapshot.
+fn read(bucket: &Arc<dyn Bucket>, pages: PageFormat, snapshot: Option<&str>) -> Vec<u8> {
+    let settings = BucketSettings {
+        snapshot: snapshot.map(name),
+        ..settings(pages)
+    };
+    let store = BucketStore::open(bucket.clone(), "v", Access::Read, settings).unwrap();
+    let driver = Driver::new(store, 4_096);
+    let chunks = (0..LENGTH).step_by(CHUNK as usize);
+    let bytes = chunks.flat_map(|at| driver.read(BucketStore::OBJECT, at, CHUNK));
+    bytes.collect()
+}
+
+/// Both `copy_snapshot` and `roll_back` write what differs, and what was written since stays away.
+#[test]
+fn a_snapshot_is_what_the_volume_was_until_it_is_removed() {
+    for pages in [
+        PageFormat::Plain,
+        PageFormat::Checksum,
+        PageFormat::Encrypted,
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let bucket = folder_bucket(&folder, "v");
+        let mut written = Written::open(&bucket, pages, vec![0; LENGTH as usize]);
+        written.write(60);
+        take_snapshot(bucket.clone(), name("monday")).unwrap();
+        let monday = written.bytes.clone();
+        written.write(150);
+        take_snapshot(bucket.clone(), name("tuesday")).unwrap();
+        let tuesday = written.bytes.clone();
+        written.write(150);
+        collect(bucket.clone()).unwrap();
+        written.write(50);
+        let now = written.close();
+        collect(bucket.clone()).unwrap();
+
+        assert!(read(&bucket, pages, Some("monday")) == monday);
+        assert!(read(&bucket, pages, Some("tuesday")) == tuesday);
+        assert!(read(&bucket, pages, None) == now);
+        let known = info(bucket.clone()).unwrap();
+        let names: Vec<String> = known
+            .snapshots
+            .iter()
+            .map(|(it, _)| it.to_string())
+            .collect();
+        assert_eq!(names, ["monday", "tuesday"]);
+        assert!(known.held.objects > 0);
+        assert_eq!(known.unneeded.objects, 0, "gc has been here");
+
+        let key = key_of(pages);
+        let copy = folder_bucket(&folder, "copy");
+        copy_snapshot(
+            bucket.clone(),
+            name("tuesday"),
+            copy.clone(),
+            key.as_ref(),
+            &quiet(),
+        )
+        .unwrap();
+        assert!(read(&copy, pages, None) == tuesday);
+        assert_eq!(check(copy.clone()).unwrap().faults, [""; 0]);
+
+        roll_back(
+            bucket.clone(),
+            name("monday"),
+            key.as_ref(),
+            false,
+            &quiet(),
+        )
+        .unwrap();
+        assert!(read(&bucket, pages, None) == monday);
+        assert_eq!(check(bucket.clone()).unwrap().faults, [""; 0]);
+        remove_snapshot(bucket.clone(), name("monday")).unwrap();
+        collect(bucket.clone()).unwrap();
+        assert!(
+            read(&bucket, pages, None) == monday,
+            "it has objects of its own"
+        );
+        assert!(read(&bucket, pages, Some("tuesday")) == tuesday);
+
+        // A writer goes on from there.
+        let mut written = Written::open(&bucket, pages, monday);
+        written.write(20);
+        let now = written.close();
+        remove_snapshot(bucket.clone(), name("tuesday")).unwrap();
+        let freed = collect(bucket.clone()).unwrap();
+        assert!(freed.objects > 0);
+        assert!(read(&bucket, pages, None) == now);
+        assert_eq!(info(bucket.clone()).unwrap().held.objects, 0);
+        let removed = remove(bucket.clone(), false, &quiet()).unwrap();
+        assert!(removed.objects > 0);
+        let left: Vec<_> = walk(&folder.path().join("v"));
+        assert_eq!(left, [""; 0]);
+    }
+}
+
+/// The files below `folder`.
+fn walk(folder: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let found = entries.flat_map(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            walk(&path)
+        } else {
+            vec![path.display().to_string()]
+        }
+    });
+    found.collect()
+}
+
+fn fault_of<T>(result: Result<T, BucketError>) -> VolumeFault {
+    match result {
+        Err(BucketError::Volume(fault)) => fault,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it is done"),
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = folder_bucket(&folder, "v");
+    let pages = PageFormat::Encrypted;
+    let monday = name("monday");
+    assert_eq!(
+        fault_of(take_snapshot(bucket.clone(), monday)),
+        VolumeFault::NotThere
+    );
+    let mut written = Written::open(&bucket, pages, vec![0; LENGTH as usize]);
+    written.write(20);
+    take_snapshot(bucket.clone(), monday).unwrap();
+    let again = fault_of(take_snapshot(bucket.clone(), monday));
+    assert_eq!(again, VolumeFault::SnapshotExists { name: monday });
+    written.write(20);
+
+    // Somebody serves it.
+    let key = key_of(pages);
+    let served = roll_back(bucket.clone(), monday, key.as_ref(), false, &quiet());
+    assert!(matches!(fault_of(served), VolumeFault::InUse { .. }));
+    let unlocked = fault_of(roll_back(bucket.clone(), monday, None, true, &quiet()));
+    assert_eq!(unlocked, VolumeFault::KeyNeeded);
+    let other = name("other");
+    let missing = fault_of(roll_back(
+        bucket.clone(),
+        other,
+        key.as_ref(),
+        true,
+        &quiet(),
+    ));
+    assert_eq!(missing, VolumeFault::NoSnapshot { name: other });
+    let missing = fault_of(remove_snapshot(bucket.clone(), other));
+    assert_eq!(missing, VolumeFault::NoSnapshot { name: other });
+    written.write(20);
+    assert!(!written.store.is_fenced(), "it goes on");
+
+    let of_snapshot = BucketSettings {
+        snapshot: Some(monday),
+        ..settings(pages)
+    };
+    let access = writing_of(pages, true);
+    let refused = fault_of(BucketStore::open(bucket.clone(), "v", access, of_snapshot));
+    assert_eq!(refused, VolumeFault::ReadOnlySnapshot { name: monday });
+    let now = written.close();
+    assert!(read(&bucket, pages, None) == now);
+}
+
+/// Fails what makes objects once it has been used up.
+struct Short {
+    inner: Arc<dyn Bucket>,
+    left: AtomicU64,
+    is_short: AtomicBool,
+}
+
+impl Bucket for Short {
+    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+        let is_change = matches!(call, Call::Make { .. });
+        if is_change && self.is_short.load(Ordering::Relaxed) {
+            let left = self.left.load(Ordering::Relaxed);
+            if left == 0 {
+                return Err(Trouble::lasting("the bucket is full", Failure::NoSpace));
+            }
+            self.left.store(left - 1, Ordering::Relaxed);
+        }
+        self.inner.ask(call)
+    }
+}
+
+/// Whatever is the last object that it can make.
+#[test]
+fn a_rollback_or_a_snapshot_that_is_interrupted_leaves_the_volume_as_it_was() {
+    let pages = PageFormat::Checksum;
+    for left in 0..30 {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = folder_bucket(&folder, "v");
+        let mut written = Written::open(&whole, pages, vec![0; LENGTH as usize]);
+        written.write(12);
+        take_snapshot(whole.clone(), name("monday")).unwrap();
+        let monday = written.bytes.clone();
+        written.write(12);
+        let now = written.close();
+        let short: Arc<dyn Bucket> = Arc::new(Short {
+            inner: whole.clone(),
+            left: AtomicU64::new(left),
+            is_short: AtomicBool::new(true),
+        });
+        let rolled = roll_back(short.clone(), name("monday"), None, true, &quiet());
+        let found = read(&whole, pages, None);
+        match rolled {
+            Ok(_) => assert!(found == monday, "{left}"),
+            // The last record may be there although it was not answered.
+            Err(_) => assert!(found == now || found == monday, "{left}"),
+        }
+        // The snapshot is judged by the same rule.
+        let taken = take_snapshot(short, name("tuesday"));
+        collect_although_pinned(&whole);
+        if taken.is_ok() {
+            assert!(read(&whole, pages, Some("tuesday")) == found, "{left}");
+        }
+        assert!(read(&whole, pages, Some("monday")) == monday, "{left}");
+        assert!(read(&whole, pages, None) == found, "{left}");
+    }
+}
+
+/// Removes the pins of snapshots that were interrupted, as if they had had their time.
+fn collect_although_pinned(bucket: &Arc<dyn Bucket>) {
+    let keys = bucket.ask(&Call::List { prefix: "pin/" }).unwrap();
+    let Reply::Keys(keys) = keys else {
+        panic!("it is a listing")
+    };
+    for (key, _) in keys {
+        bucket.ask(&Call::Remove { key }).unwrap();
+    }
+    collect(bucket.clone()).unwrap();
+}
+
+/// A copy of a snapshot is lost or damaged: the other one is read, and `check` tells.
+#[test]
+fn one_copy_of_a_snapshot_is_enough() {
+    for at in 0..2 {
+        for is_damaged in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let bucket = folder_bucket(&folder, "v");
+            let pages = PageFormat::Checksum;
+            let mut written = Written::open(&bucket, pages, vec![0; LENGTH as usize]);
+            written.write(30);
+            take_snapshot(bucket.clone(), name("monday")).unwrap();
+            let monday = written.bytes.clone();
+            written.write(60);
+            written.close();
+            let path = folder
+                .path()
+                .join("v/snap/monday")
+                .join(["map", "twin"][at]);
+            if is_damaged {
+                std::fs::write(&path, b"something else").unwrap();
+            } else {
+                std::fs::remove_file(&path).unwrap();
+            }
+            collect(bucket.clone()).unwrap();
+            assert!(read(&bucket, pages, Some("monday")) == monday);
+            let faults = check(bucket.clone()).unwrap().faults;
+            assert_eq!(faults.len(), 1, "{faults:?}");
+            assert!(faults[0].contains("snap/monday/"), "{faults:?}");
+        }
+    }
+}
+
+/// `gc` and a server's own removals go on the whole time.
+#[test]
+fn snapshots_are_taken_while_objects_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = folder_bucket(&folder, "v");
+    let pages = PageFormat::Checksum;
+    let mut written = Written::open(&bucket, pages, vec![0; LENGTH as usize]);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let collector = {
+        let (bucket, is_over) = (bucket.clone(), is_over.clone());
+        std::thread::Builder::new()
+            .spawn(move || {
+                let mut freed = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    freed += collect(bucket.clone()).unwrap().objects;
+                }
+                freed
+            })
+            .unwrap()
+    };
+    let mut taken = Vec::new();
+    for round in 0..12 {
+        written.write(40);
+        let name = format!("round-{round}");
+        take_snapshot(bucket.clone(), name.parse().unwrap()).unwrap();
+        taken.push((name, written.bytes.clone()));
+    }
+    is_over.store(true, Ordering::Relaxed);
+    assert!(collector.join().unwrap() > 0, "it had something to do");
+    written.close();
+    collect(bucket.clone()).unwrap();
+    for (name, bytes) in &taken {
+        assert!(read(&bucket, pages, Some(name)) == *bytes, "{name}");
+    }
+    assert_eq!(check(bucket).unwrap().faults, [""; 0]);
+}

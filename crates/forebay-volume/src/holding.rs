@@ -1,0 +1,197 @@
+//! What snapshots hold: whoever removes objects asks for it first.
+//!
+//! - invariant VB20: objects are removed only after their remover knew a state that does not need
+//!   them, then found no pin, and then read every snapshot that a listing shows; what one of these
+//!   names stays. That a pin is dropped is said before the snapshots are listed.
+//!
+//! A snapshot that this listing does not show was pinned after that state, so it is of that one or
+//! of a later one, and needs nothing of what is removed: see VB8 and VB21.
+
+use crate::append::Append;
+use crate::call::{Call, Progress, Reply};
+use crate::fault::VolumeFault;
+use crate::manifest::Manifest;
+use crate::map::Map;
+use crate::name::{ChunkName, LOG_PREFIX, TWIN_PREFIX, Twin, number_of};
+use crate::snapshot::{PIN_PREFIX, Pin, SNAPSHOT_PREFIX, Snapshot, SnapshotName};
+use std::collections::BTreeSet;
+
+/// Objects that snapshots name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    chunks: BTreeSet<ChunkName>,
+    records: BTreeSet<u64>,
+}
+
+impl Held {
+    /// Adds what `map` names.
+    pub fn add(&mut self, map: &Map) {
+        self.chunks
+            .extend(map.chunks().map(|(_, object)| object.name));
+        self.records.extend(map.records().keys());
+    }
+
+    /// Whether a snapshot names the object `key`.
+    pub fn holds(&self, key: &str) -> bool {
+        if let Some(name) = ChunkName::parse(key) {
+            return self.chunks.contains(&name);
+        }
+        let record = number_of(key, LOG_PREFIX).or(number_of(key, TWIN_PREFIX));
+        record.is_some_and(|number| self.records.contains(&number))
+    }
+}
+
+/// What to do with pins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pins {
+    /// Nothing is removed while there is one.
+    Respect,
+    /// Those who set them have had their time: see [`crate::Snapshotting`].
+    Drop,
+}
+
+/// The bytes of what says that a pin is dropped.
+const DROPPED: &[u8] = b"this pin holds nothing any more\n";
+const LIST: Call = Call::List {
+    prefix: SNAPSHOT_PREFIX,
+};
+
+/// Finds out what snapshots hold.
+#[derive(Debug)]
+pub struct Holding {
+    manifest: Manifest,
+    pins: Pins,
+    step: Step,
+    held: Held,
+}
+
+#[derive(Debug)]
+enum Step {
+    Pins,
+    /// What says that pins are dropped, the next one last.
+    Drop(Vec<Append>),
+    List,
+    /// A copy of the last of these snapshots. The second one is asked for if the first is missing
+    /// or damaged in this way.
+    Read(Vec<SnapshotName>, Twin, Option<VolumeFault>),
+}
+
+impl Holding {
+    /// For the volume with `manifest`.
+    pub fn new(manifest: Manifest, pins: Pins) -> Holding {
+        Holding {
+            manifest,
+            pins,
+            step: Step::Pins,
+            held: Held::default(),
+        }
+    }
+
+    /// What to ask now.
+    pub fn next(&self) -> Call {
+        match &self.step {
+            Step::Pins => Call::List { prefix: PIN_PREFIX },
+            Step::Drop(drops) => match drops.last() {
+                Some(drop) => drop.next(),
+                None => LIST,
+            },
+            Step::List => LIST,
+            Step::Read(names, twin, _) => Call::Get {
+                key: names.last().map(|it| it.key(*twin)).unwrap_or_default(),
+                range: None,
+            },
+        }
+    }
+
+    /// Takes the answer to [`Holding::next`].
+    ///
+    /// # Errors
+    /// [`VolumeFault::Pinned`]; [`VolumeFault::Damaged`] if a snapshot cannot be read: what it
+    /// names is not known then, so nothing can be removed.
+    pub fn answer(&mut self, reply: Reply) -> Result<Progress<Held>, VolumeFault> {
+        let step = std::mem::replace(&mut self.step, Step::List);
+        self.step = match (step, reply) {
+            (Step::Pins, Reply::Keys(keys)) => self.pinned(&keys)?,
+            (Step::Drop(mut drops), reply) => {
+                let is_said = |drop: &mut Append| drop.answer(reply) != Progress::More;
+                drops.pop_if(is_said);
+                if drops.is_empty() {
+                    Step::List
+                } else {
+                    Step::Drop(drops)
+                }
+            }
+            (Step::List, Reply::Keys(keys)) => {
+                let names = keys.iter().filter_map(|(key, _)| SnapshotName::of_key(key));
+                let names: BTreeSet<SnapshotName> = names.collect();
+                Step::Read(names.into_iter().collect(), Twin::First, None)
+            }
+            (Step::Read(names, twin, fault), reply) => self.read(names, twin, fault, reply)?,
+            // The same is asked again.
+            (step, _) => step,
+        };
+        match &self.step {
+            Step::Read(names, ..) if names.is_empty() => {
+                Ok(Progress::Done(std::mem::take(&mut self.held)))
+            }
+            _ => Ok(Progress::More),
+        }
+    }
+
+    fn pinned(&self, keys: &[(String, u64)]) -> Result<Step, VolumeFault> {
+        let (mut set, mut dropped) = (BTreeSet::new(), BTreeSet::new());
+        for (pin, number) in keys.iter().filter_map(|(key, _)| Pin::of_key(key)) {
+            match pin {
+                Pin::Set => set.insert(number),
+                Pin::Dropped => dropped.insert(number),
+            };
+        }
+        let pins: Vec<u128> = set.difference(&dropped).copied().collect();
+        if pins.is_empty() {
+            return Ok(Step::List);
+        }
+        if self.pins == Pins::Respect {
+            return Err(VolumeFault::Pinned);
+        }
+        let drops = pins.iter().flat_map(|&number| {
+            Twin::BOTH.map(|twin| Append::new(Pin::Dropped.key(number, twin), DROPPED.to_vec()))
+        });
+        Ok(Step::Drop(drops.collect()))
+    }
+
+    fn read(
+        &mut self,
+        mut names: Vec<SnapshotName>,
+        twin: Twin,
+        fault: Option<VolumeFault>,
+        reply: Reply,
+    ) -> Result<Step, VolumeFault> {
+        let Some(name) = names.last() else {
+            return Ok(Step::Read(names, twin, fault));
+        };
+        let fault = match reply {
+            Reply::Bytes(bytes) => {
+                match Snapshot::decode(&self.manifest, &name.key(twin), &bytes) {
+                    Ok(snapshot) => {
+                        self.held.add(&snapshot.map);
+                        names.pop();
+                        return Ok(Step::Read(names, Twin::First, None));
+                    }
+                    Err(damage @ VolumeFault::Damaged { .. }) => Some(damage),
+                    Err(fault) => return Err(fault),
+                }
+            }
+            Reply::Missing => fault,
+            _ => return Ok(Step::Read(names, twin, fault)),
+        };
+        match (twin, fault) {
+            (Twin::First, fault) => Ok(Step::Read(names, Twin::Second, fault)),
+            (Twin::Second, Some(fault)) => Err(fault),
+            // It was removed since it was listed.
+            (Twin::Second, None) => {
+                names.pop();
+                Ok(Step::Read(names, Twin::First, None))
+            }
+        }
+    }
+}

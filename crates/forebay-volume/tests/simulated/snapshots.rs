@@ -1,0 +1,123 @@
+//! Snapshots that are taken, read and removed, a call at a time.
+
+use super::bucket::Bucket;
+use super::history::{Histories, State, manifest, read};
+use forebay_base::Prng;
+use forebay_volume::{
+    Call, Opened, Progress, Reply, Snapshot, SnapshotName, Snapshotting, Twin, VolumeFault, Writer,
+};
+
+/// Those that were taken and shall stay, and one that is being taken.
+#[derive(Default)]
+pub(crate) struct Snapshots {
+    kept: Vec<(SnapshotName, State)>,
+    taking: Option<Taking>,
+    begun: u128,
+    pub(crate) taken: u64,
+    pub(crate) dropped: u64,
+}
+
+struct Taking {
+    name: SnapshotName,
+    machine: Snapshotting,
+    /// What was committed when it began.
+    newest: (u64, usize),
+}
+
+impl Snapshots {
+    /// Makes one step of one of them.
+    pub(crate) fn step(&mut self, prng: &mut Prng, bucket: &mut Bucket, histories: &mut Histories) {
+        if !self.kept.is_empty() && prng.chance(1, 30) {
+            let at = prng.below(self.kept.len() as u64) as usize;
+            let (name, _) = self.kept.swap_remove(at);
+            // Whoever removes it may be stopped in between.
+            for twin in Twin::BOTH {
+                if prng.chance(7, 8) {
+                    bucket.call(Call::Remove {
+                        key: name.key(twin),
+                    });
+                }
+            }
+            return;
+        }
+        if !self.kept.is_empty() && prng.chance(1, 8) {
+            let at = prng.below(self.kept.len() as u64) as usize;
+            self.judge(&self.kept[at], bucket, histories, false);
+            return;
+        }
+        let taking = self.taking.get_or_insert_with(|| {
+            self.begun += 1;
+            let name = format!("s{}", self.begun).parse().unwrap();
+            Taking {
+                name,
+                machine: Snapshotting::new(name, 0, self.begun),
+                newest: histories.newest(),
+            }
+        });
+        let reply = bucket.call(taking.machine.next());
+        match taking.machine.answer(reply) {
+            Ok(Progress::More) if prng.chance(1, 80) => self.taking = None,
+            Ok(Progress::More) => {}
+            Ok(Progress::Done(())) => {
+                let (name, newest) = (taking.name, taking.newest);
+                self.taking = None;
+                self.taken += 1;
+                match state_of(bucket, name) {
+                    Some(state) => {
+                        histories.judge_reading(newest, &state);
+                        self.kept.push((name, state));
+                    }
+                    None => histories.notice(&"that an object of a new snapshot is gone"),
+                }
+            }
+            Err(fault) => {
+                self.taking = None;
+                match fault {
+                    VolumeFault::PinDropped => self.dropped += 1,
+                    VolumeFault::NotThere => {}
+                    fault => histories.notice(&fault),
+                }
+            }
+        }
+    }
+
+    /// Each of them is as it was taken.
+    pub(crate) fn judge_end(&self, bucket: &Bucket, histories: &mut Histories) {
+        for one in &self.kept {
+            self.judge(one, bucket, histories, true);
+        }
+    }
+
+    fn judge(
+        &self,
+        (name, taken): &(SnapshotName, State),
+        bucket: &Bucket,
+        histories: &mut Histories,
+        must_be: bool,
+    ) {
+        match state_of(bucket, *name) {
+            Some(state) => assert_eq!(&state, taken, "{name} is as it was taken"),
+            None if must_be => panic!("{name} was removed"),
+            None => histories.notice(&"that an object of a snapshot is gone"),
+        }
+    }
+}
+
+/// What is read of the snapshot `name`; none if something is gone.
+fn state_of(bucket: &Bucket, name: SnapshotName) -> Option<State> {
+    let snapshot = Twin::BOTH.into_iter().find_map(|twin| {
+        let key = name.key(twin);
+        let call = Call::Get {
+            key: key.clone(),
+            range: None,
+        };
+        match bucket.answer(&call) {
+            Reply::Bytes(bytes) => Some(Snapshot::decode(&manifest(), &key, &bytes).unwrap()),
+            _ => None,
+        }
+    })?;
+    read(
+        bucket,
+        &Writer::new(Opened::of_snapshot(manifest(), snapshot.map)),
+    )
+}
