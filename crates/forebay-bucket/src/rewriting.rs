@@ -21,9 +21,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Gives the volume in `bucket` the state that it had when the snapshot `name` was taken. `key` opens
-/// it if it is encrypted. What lies in other snapshots stays there. Nobody may serve it; one that a
-/// server did not close is changed if the caller `takes_over`. Returns what was written again.
+/// Gives the volume in `bucket` the state that it had when the snapshot `name` was taken. `key`
+/// opens it if it is encrypted. What lies in other snapshots stays there. Nobody may serve it; one
+/// that a server did not close is changed if the caller `takes_over`. Returns what was written.
 ///
 /// # Errors
 /// [`BucketError`]; nothing has changed then.
@@ -48,9 +48,9 @@ pub fn roll_back(
     )
 }
 
-/// Copies the snapshot `name` of the volume in `from` to `to`, where none may be: a new volume, which
-/// shares nothing with the first. If it is encrypted, `key` opens it, and opens the copy. One that was
-/// interrupted is a volume that nobody has closed: remove it, and copy again.
+/// Copies the snapshot `name` of the volume in `from` to `to`, where none may be: a new volume,
+/// which shares nothing with the first. If it is encrypted, `key` opens it, and opens the copy. One
+/// that was interrupted is a volume that nobody has closed: remove it, and copy again.
 ///
 /// # Errors
 /// [`BucketError::Occupied`] if there is a volume already.

@@ -47,8 +47,8 @@ pub fn take_snapshot(bucket: Arc<dyn Bucket>, name: SnapshotName) -> Result<(), 
     asker.take_snapshot(name)
 }
 
-/// Removes the snapshot `name` of the volume in `bucket`. What it alone holds is removed by the next
-/// [`crate::collect`].
+/// Removes the snapshot `name` of the volume in `bucket`. What it alone holds is removed by the
+/// next [`crate::collect`].
 ///
 /// # Errors
 /// [`BucketError`]: [`VolumeFault::NoSnapshot`] if it is not there.

@@ -103,14 +103,17 @@ fn read(bucket: &Arc<dyn Bucket>, pages: PageFormat, snapshot: Option<&str>) -> 
     bytes.collect()
 }
 
-/// Both `copy_snapshot` and `roll_back` write what differs, and what was written since stays away.
-#[test]
-fn a_snapshot_is_what_the_volume_was_until_it_is_removed() {
-    for pages in [
-        PageFormat::Plain,
-        PageFormat::Checksum,
-        PageFormat::Encrypted,
-    ] {
+/// Two snapshots of a volume that its writer and `gc` went on with, and what it was at each.
+struct Taken {
+    folder: tempfile::TempDir,
+    bucket: Arc<dyn Bucket>,
+    monday: Vec<u8>,
+    tuesday: Vec<u8>,
+    now: Vec<u8>,
+}
+
+impl Taken {
+    fn of(pages: PageFormat) -> Taken {
         let folder = tempfile::tempdir().unwrap();
         let bucket = folder_bucket(&folder, "v");
         let mut written = Written::open(&bucket, pages, vec![0; LENGTH as usize]);
@@ -125,64 +128,93 @@ fn a_snapshot_is_what_the_volume_was_until_it_is_removed() {
         written.write(50);
         let now = written.close();
         collect(bucket.clone()).unwrap();
+        Taken {
+            folder,
+            bucket,
+            monday,
+            tuesday,
+            now,
+        }
+    }
+}
 
-        assert!(read(&bucket, pages, Some("monday")) == monday);
-        assert!(read(&bucket, pages, Some("tuesday")) == tuesday);
-        assert!(read(&bucket, pages, None) == now);
+const FORMATS: [PageFormat; 3] = [
+    PageFormat::Plain,
+    PageFormat::Checksum,
+    PageFormat::Encrypted,
+];
+
+#[test]
+fn a_snapshot_is_what_the_volume_was_until_it_is_removed() {
+    for pages in FORMATS {
+        let taken = Taken::of(pages);
+        let bucket = &taken.bucket;
+        assert!(read(bucket, pages, Some("monday")) == taken.monday);
+        assert!(read(bucket, pages, Some("tuesday")) == taken.tuesday);
+        assert!(read(bucket, pages, None) == taken.now);
+        assert_eq!(check(bucket.clone()).unwrap().faults, [""; 0]);
         let known = info(bucket.clone()).unwrap();
-        let names: Vec<String> = known
-            .snapshots
-            .iter()
-            .map(|(it, _)| it.to_string())
-            .collect();
-        assert_eq!(names, ["monday", "tuesday"]);
+        let names = known.snapshots.iter().map(|(it, _)| it.to_string());
+        assert_eq!(names.collect::<Vec<String>>(), ["monday", "tuesday"]);
         assert!(known.held.objects > 0);
         assert_eq!(known.unneeded.objects, 0, "gc has been here");
 
-        let key = key_of(pages);
-        let copy = folder_bucket(&folder, "copy");
+        let mut written = Written::open(bucket, pages, taken.now);
+        written.write(20);
+        let now = written.close();
+        for name in ["monday", "tuesday"] {
+            remove_snapshot(bucket.clone(), name.parse().unwrap()).unwrap();
+        }
+        assert!(collect(bucket.clone()).unwrap().objects >= known.held.objects);
+        assert!(read(bucket, pages, None) == now);
+        assert_eq!(info(bucket.clone()).unwrap().held.objects, 0);
+        remove(bucket.clone(), false, &quiet()).unwrap();
+        assert_eq!(walk(&taken.folder.path().join("v")), [""; 0]);
+    }
+}
+
+/// What differs is written again, so the snapshot is needed no longer.
+#[test]
+fn a_volume_goes_back_to_a_snapshot_and_a_copy_begins_with_one() {
+    for pages in FORMATS {
+        let taken = Taken::of(pages);
+        let (bucket, key) = (&taken.bucket, key_of(pages));
+        let copy = folder_bucket(&taken.folder, "copy");
+        let tuesday = name("tuesday");
         copy_snapshot(
             bucket.clone(),
-            name("tuesday"),
+            tuesday,
             copy.clone(),
             key.as_ref(),
             &quiet(),
         )
         .unwrap();
-        assert!(read(&copy, pages, None) == tuesday);
+        assert!(read(&copy, pages, None) == taken.tuesday);
         assert_eq!(check(copy.clone()).unwrap().faults, [""; 0]);
+        let again = copy_snapshot(bucket.clone(), tuesday, copy, key.as_ref(), &quiet());
+        assert!(matches!(again, Err(BucketError::Occupied)));
 
-        roll_back(
-            bucket.clone(),
-            name("monday"),
-            key.as_ref(),
-            false,
-            &quiet(),
-        )
-        .unwrap();
-        assert!(read(&bucket, pages, None) == monday);
+        let monday = name("monday");
+        roll_back(bucket.clone(), monday, key.as_ref(), false, &quiet()).unwrap();
+        assert!(read(bucket, pages, None) == taken.monday);
         assert_eq!(check(bucket.clone()).unwrap().faults, [""; 0]);
-        remove_snapshot(bucket.clone(), name("monday")).unwrap();
+        let nothing = roll_back(bucket.clone(), monday, key.as_ref(), false, &quiet());
+        assert!(
+            nothing.unwrap().objects > 0,
+            "its objects are not those of the snapshot"
+        );
+        remove_snapshot(bucket.clone(), monday).unwrap();
         collect(bucket.clone()).unwrap();
         assert!(
-            read(&bucket, pages, None) == monday,
+            read(bucket, pages, None) == taken.monday,
             "it has objects of its own"
         );
-        assert!(read(&bucket, pages, Some("tuesday")) == tuesday);
-
+        assert!(read(bucket, pages, Some("tuesday")) == taken.tuesday);
         // A writer goes on from there.
-        let mut written = Written::open(&bucket, pages, monday);
+        let mut written = Written::open(bucket, pages, taken.monday);
         written.write(20);
         let now = written.close();
-        remove_snapshot(bucket.clone(), name("tuesday")).unwrap();
-        let freed = collect(bucket.clone()).unwrap();
-        assert!(freed.objects > 0);
-        assert!(read(&bucket, pages, None) == now);
-        assert_eq!(info(bucket.clone()).unwrap().held.objects, 0);
-        let removed = remove(bucket.clone(), false, &quiet()).unwrap();
-        assert!(removed.objects > 0);
-        let left: Vec<_> = walk(&folder.path().join("v"));
-        assert_eq!(left, [""; 0]);
+        assert!(read(bucket, pages, None) == now);
     }
 }
 

@@ -119,9 +119,9 @@ pub(crate) enum Command {
     /// Be one contender of a demo that another process runs.
     DemoContender(String),
     /// Serve clients.
-    Serve(ServeArguments),
+    Serve(Box<ServeArguments>),
     /// Mount a folder.
-    Mount(MountArguments),
+    Mount(Box<MountArguments>),
     /// Ask who waited and why.
     Why(WhyArguments),
     /// Watch a server.
@@ -209,8 +209,8 @@ impl Typed {
         Ok(match self.command {
             TypedCommand::Demo(arguments) => Command::Demo(arguments),
             TypedCommand::DemoContender { assignment } => Command::DemoContender(assignment),
-            TypedCommand::Serve(typed) => Command::Serve(typed.checked::<Typed>()?),
-            TypedCommand::Mount(typed) => Command::Mount(typed.checked::<Typed>()?),
+            TypedCommand::Serve(typed) => Command::Serve(Box::new(typed.checked::<Typed>()?)),
+            TypedCommand::Mount(typed) => Command::Mount(Box::new(typed.checked::<Typed>()?)),
             TypedCommand::Why(typed) => Command::Why(typed.into()),
             TypedCommand::Top(typed) => Command::Top(typed.into()),
             TypedCommand::Set(typed) => Command::Set(typed.into()),

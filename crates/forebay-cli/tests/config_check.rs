@@ -27,7 +27,7 @@ const EXPORT: &str = "[[nbd.export]]";
 
 /// Values of settings just outside of what is allowed, with their section. A setting that takes any
 /// text has a value of another kind.
-const OUTSIDE: [(Front, &str, &str); 56] = [
+const OUTSIDE: [(Front, &str, &str); 57] = [
     (Front::Nbd, "", "memory = '7M'"),
     (Front::Nbd, "", "memory = '17T'"),
     (Front::Nbd, "", "memory = '8M..8589934592M'"),
@@ -76,6 +76,7 @@ const OUTSIDE: [(Front, &str, &str); 56] = [
     (Front::Nbd, "[nbd]", "commit_interval = '9ms'"),
     (Front::Nbd, "[nbd]", "commit_interval = '61s'"),
     (Front::Nbd, "[nbd]", "key_file = 1.5"),
+    (Front::Nbd, "[nbd]", "snapshot = '../monday'"),
     (Front::Nbd, "[nbd]", "take_over = 1"),
     (Front::Nbd, "[nbd]", "garbage = '10001%'"),
     (Front::Nbd, "[nbd]", "clients = 0"),

@@ -29,6 +29,7 @@ const BLOCKS: u64 = 1024;
 const CLIENTS: u64 = 2;
 /// Rounds after which nobody needs most of the objects.
 const ROUNDS_BETWEEN_GC: u64 = 25;
+const ROUNDS_BETWEEN_SNAPSHOTS: u64 = 4;
 
 /// What each block of a client may hold: its value as of the last flush, and those written since.
 #[derive(Clone)]
@@ -95,6 +96,8 @@ struct Volume {
     next_socket: u64,
     prng: Prng,
     regions: Vec<Region>,
+    /// Each with what was read of it at once.
+    snapshots: Vec<(String, Vec<Vec<u64>>)>,
     flushes: u64,
 }
 
@@ -117,6 +120,7 @@ impl Volume {
             next_socket: 0,
             prng: Prng::from_seed(name.len() as u64),
             regions: (0..CLIENTS).map(region).collect(),
+            snapshots: Vec::new(),
             flushes: 0,
         }
     }
@@ -154,13 +158,25 @@ impl Volume {
     }
 
     fn serve(&mut self) -> Served {
+        let more = [
+            "--create",
+            "8M",
+            "--chunk",
+            "64K",
+            "--take-over",
+            "--garbage",
+            "20%",
+        ];
+        self.serve_with(&more)
+    }
+
+    fn serve_with(&mut self, more: &[&str]) -> Served {
         let socket = self
             .folder
             .path()
             .join(format!("{}.sock", self.next_socket));
         self.next_socket += 1;
-        let more = ["--create", "8M", "--chunk", "64K", "--take-over"];
-        let mut command = server::command(Path::new(&self.address), &socket, &more);
+        let mut command = server::command(Path::new(&self.address), &socket, more);
         if let Some(key) = &self.key {
             command.arg("--key-file").arg(key);
         }
@@ -214,11 +230,41 @@ impl Volume {
     }
 
     fn run(&self, task: &str) {
+        self.run_with(task, &[]);
+    }
+
+    fn run_with(&self, task: &str, more: &[&str]) {
         let output = Command::new(env!("CARGO_BIN_EXE_forebay"))
             .args(["volume", task, &self.address])
+            .args(more)
             .output()
             .expect("the program starts");
         assert!(output.status.success(), "{task}: {output:?}");
+    }
+
+    /// Takes a snapshot, while a server goes on.
+    fn take_snapshot(&mut self) {
+        let name = format!("s{}", self.snapshots.len());
+        self.run_with("snapshot", &[&name]);
+        let values = self.read_snapshot(&name);
+        self.snapshots.push((name, values));
+    }
+
+    fn read_snapshot(&mut self, name: &str) -> Vec<Vec<u64>> {
+        let server = self.serve_with(&["--snapshot", name]);
+        let mut client = server.client();
+        let regions = self.regions.iter();
+        let values = regions.map(|it| it.read(&mut client)).collect();
+        drop(client);
+        server.end(0);
+        values
+    }
+
+    /// Whatever has happened since, each snapshot is what it was.
+    fn assert_snapshots_stay(&mut self) {
+        for (name, values) in std::mem::take(&mut self.snapshots) {
+            assert!(self.read_snapshot(&name) == values, "snapshot {name}");
+        }
     }
 
     fn pause(&mut self) {
@@ -282,11 +328,16 @@ fn a_server_that_is_killed_loses_nothing_that_was_flushed() {
             volume.run("gc");
             volume.change_key();
         }
+        if round % ROUNDS_BETWEEN_SNAPSHOTS == 2 {
+            volume.take_snapshot();
+        }
         busy.server.signal(Signal::KILL);
         let (server, ends) = volume.end_clients(busy);
         assert_eq!(ends, [None, None], "no request fails before");
         drop(server.wait());
     }
+    volume.run("gc");
+    volume.assert_snapshots_stay();
     volume.run("check");
     assert!(volume.flushes > rounds(), "{} flushes", volume.flushes);
     println!("{} kills, {} flushes", rounds(), volume.flushes);

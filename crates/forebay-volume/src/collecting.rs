@@ -7,7 +7,7 @@
 //! - invariant VB9: records go only if two maps that cover them are there, and after the maps
 //!   before those; openings stay. So whichever map is lost, the other one and the records after it
 //!   are there.
-//! - what snapshots hold stays: see invariant VB20.
+//! - what snapshots hold stays: see invariant VB22.
 
 use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};
@@ -224,7 +224,8 @@ impl Collecting {
 /// use forebay_volume::{Held, Manifest, Map, log_key, unneeded};
 /// let map = Map::new(&Manifest::new(1, 2 << 30, 1 << 20)?);
 /// let keys = vec![(log_key(1), 100), ("data/00/0000000000000001-0000000000000000".into(), 4096)];
-/// assert_eq!(unneeded(&map, 0, &Held::default(), keys), [], "both may be a writer's that has just begun");
+/// let unneeded = unneeded(&map, 0, &Held::default(), keys);
+/// assert_eq!(unneeded, [], "both may be a writer's that has just begun");
 /// # Ok::<(), forebay_volume::VolumeFault>(())
 /// ```
 pub fn unneeded(

@@ -1,11 +1,11 @@
 //! What snapshots hold: whoever removes objects asks for it first.
 //!
-//! - invariant VB20: objects are removed only after their remover knew a state that does not need
+//! - invariant VB22: objects are removed only after their remover knew a state that does not need
 //!   them, then found no pin, and then read every snapshot that a listing shows; what one of these
 //!   names stays. That a pin is dropped is said before the snapshots are listed.
 //!
 //! A snapshot that this listing does not show was pinned after that state, so it is of that one or
-//! of a later one, and needs nothing of what is removed: see VB8 and VB21.
+//! of a later one, and needs nothing of what is removed: see VB8 and VB23.
 
 use crate::append::Append;
 use crate::call::{Call, Progress, Reply};

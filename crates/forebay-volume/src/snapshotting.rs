@@ -1,8 +1,8 @@
 //! A snapshot is taken while the volume's writer and `gc` go on.
 //!
-//! - invariant VB21: a snapshot counts only if, after both of its copies were made, nothing says
+//! - invariant VB23: a snapshot counts only if, after both of its copies were made, nothing says
 //!   that its pin is dropped. The pin is set before the state is read. So a remover that does not
-//!   see the pin knew that state or an older one (VB20), and one that drops the pin lists the
+//!   see the pin knew that state or an older one (VB22), and one that drops the pin lists the
 //!   snapshots afterwards and sees this one.
 //!
 //! Time decides nothing here: a pin that its owner has left behind may be dropped at once. Removers

@@ -7,7 +7,7 @@
 //!   or the volume is refused (invariants VB15, VB16, VB17, VB18 and VB19);
 //! - once the object is there again, so is everything that was acknowledged: neither `gc` nor a
 //!   writer has removed what is needed (invariants VB8, VB9 and VB10);
-//! - a snapshot is as it was taken, until it is removed (invariants VB20 and VB21).
+//! - a snapshot is as it was taken, until it is removed (invariants VB22 and VB23).
 
 #![allow(clippy::unwrap_used)]
 

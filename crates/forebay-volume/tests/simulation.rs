@@ -8,7 +8,7 @@
 //! - a record in doubt is settled before the next (invariant VB7);
 //! - neither `gc` nor a writer's own removal beside all of it takes what is needed (invariants VB8,
 //!   VB9 and VB10), and who has just opened the volume finds all of it (invariant VB11);
-//! - a snapshot is as it was taken, until it is removed (invariants VB20 and VB21).
+//! - a snapshot is as it was taken, until it is removed (invariants VB22 and VB23).
 
 #![allow(clippy::unwrap_used)]
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// Examples for flags without a default value.
-const EXAMPLES: [(&str, &str); 21] = [
+const EXAMPLES: [(&str, &str); 22] = [
     ("at_risk", "2s"),
     ("drain", "2s"),
     ("memory", "512M"),
@@ -26,6 +26,7 @@ const EXAMPLES: [(&str, &str); 21] = [
     ("nbd.chunk", "1M"),
     ("nbd.commit_interval", "1s"),
     ("nbd.key_file", "/etc/forebay/volume.key"),
+    ("nbd.snapshot", "monday"),
     ("nbd.garbage", "50%"),
     ("nbd.clients", "16"),
     ("mount.source", "/srv/data"),

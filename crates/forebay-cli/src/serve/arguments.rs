@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, Subcommand};
 use forebay_base::Span;
 use forebay_base::units::{parse_size, show_bytes};
-use forebay_bucket::is_chunk_size;
+use forebay_bucket::{SnapshotName, is_chunk_size};
 use forebay_control::time::parse_time;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -79,6 +79,9 @@ struct TypedNbd {
     /// Without this, the variable `FOREBAY_VOLUME_KEY` is taken
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
+    /// Serve a volume in a bucket as it was when this snapshot of it was taken, read-only
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["create", "commit_interval"])]
+    snapshot: Option<SnapshotName>,
     /// Open a volume in a bucket although its last writer has not closed it: that one, should it
     /// still run, can write no more
     #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
@@ -179,6 +182,8 @@ pub(crate) struct ServeArguments {
     pub(crate) commit_interval: Option<Span>,
     /// The key of volumes in buckets that are encrypted.
     pub(crate) key_file: Option<PathBuf>,
+    /// The snapshot that is served, read-only, of a volume in a bucket.
+    pub(crate) snapshot: Option<SnapshotName>,
     /// Whether a volume in a bucket is opened although another writer has it.
     pub(crate) take_over: bool,
     /// What a volume in a bucket may have of objects of no use, in percent of the others.
@@ -223,11 +228,12 @@ impl TypedServe {
             listen,
             memory_bytes: typed.memory.most_bytes,
             floor_bytes: typed.memory.floor_bytes,
-            read_only: typed.read_only,
+            read_only: typed.read_only || typed.snapshot.is_some(),
             create_bytes: typed.create,
             chunk_bytes: typed.chunk,
             commit_interval: typed.commit_interval,
             key_file: typed.key_file,
+            snapshot: typed.snapshot,
             take_over: typed.take_over,
             dead_percent: typed.garbage.0,
             flags: typed.flags,
@@ -373,6 +379,7 @@ mod tests {
             chunk_bytes: CHUNK_BYTES,
             commit_interval: None,
             key_file: None,
+            snapshot: None,
             take_over: false,
             dead_percent: None,
             flags: ServerFlags::default(),

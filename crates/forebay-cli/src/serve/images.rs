@@ -20,14 +20,27 @@ use forebay_store::{Opener, Openers, Store, VolumeError, VolumeMode, VolumeUser}
 use std::io;
 use std::sync::Arc;
 
-/// The key of volumes in buckets. Whoever gives one believes that what is served is encrypted.
-fn key(arguments: &ServeArguments) -> Result<Option<OwnerKey>, CommandError> {
-    let buckets = in_buckets(arguments);
-    if arguments.key_file.is_some() && buckets < arguments.images.len() as u64 {
-        let text = "--key-file is for volumes in buckets, and a PATH is something else";
-        return Err(CommandError::Opened(text.to_owned()));
+/// Refuses what has no meaning for an image that is not a volume in a bucket: whoever gives a key
+/// believes that what is served is encrypted.
+fn check_buckets(arguments: &ServeArguments) -> Result<(), CommandError> {
+    let flags = [
+        ("--key-file", arguments.key_file.is_some()),
+        ("--snapshot", arguments.snapshot.is_some()),
+    ];
+    let given = flags.into_iter().find(|(_, is_given)| *is_given);
+    match given {
+        Some((flag, _)) if in_buckets(arguments) < arguments.images.len() as u64 => {
+            let text = format!("{flag} is for volumes in buckets, and a PATH is something else");
+            Err(CommandError::Opened(text))
+        }
+        _ => Ok(()),
     }
-    if buckets == 0 {
+}
+
+/// The key of volumes in buckets.
+fn key(arguments: &ServeArguments) -> Result<Option<OwnerKey>, CommandError> {
+    check_buckets(arguments)?;
+    if in_buckets(arguments) == 0 {
         return Ok(None);
     }
     owner_key(arguments.key_file.as_deref())
@@ -46,6 +59,7 @@ fn openers(arguments: &ServeArguments) -> Result<Openers, CommandError> {
             dead_percent: arguments.dead_percent,
             commit_interval: arguments.commit_interval,
             key: key(arguments)?,
+            snapshot: arguments.snapshot,
         },
         take_over: arguments.take_over,
         chunk_bytes: arguments.chunk_bytes,

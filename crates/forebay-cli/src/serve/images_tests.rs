@@ -33,6 +33,7 @@ fn arguments(paths: &[&Path], create_bytes: Option<u64>) -> ServeArguments {
         chunk_bytes: 64 << 10,
         commit_interval: None,
         key_file: None,
+        snapshot: None,
         take_over: false,
         dead_percent: Some(50),
         flags: ServerFlags::default(),

@@ -3,21 +3,23 @@
 pub(crate) mod key;
 
 use crate::error::CommandError;
+use chrono::DateTime;
 use clap::{Args, Subcommand};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::units::show_bytes;
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_bucket::{
-    Bucket, BucketError, Checked, PageFormat, Progress, VolumeFault, VolumeInfo, bucket_at,
-    change_key, check, collect, copy, info, remove,
+    Bucket, BucketError, Checked, PageFormat, Progress, SnapshotName, VolumeFault, VolumeInfo,
+    bucket_at, change_key, check, collect, copy, copy_snapshot, info, remove, remove_snapshot,
+    roll_back, take_snapshot,
 };
 use forebay_host::output::print;
 use forebay_rt::say;
 use forebay_rt::thread::Stopwatch;
 use key::{key_in, owner_key};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const PROGRESS_INTERVAL: Span = Span::from_secs(5);
@@ -41,8 +43,19 @@ pub(crate) enum TypedVolume {
     /// Copy a volume, as of its last FLUSH, to a place where none is
     ///
     /// Its writer may go on meanwhile, and so may gc. The copy belongs to nobody. One that was
-    /// interrupted is no volume yet: run the same command again.
+    /// interrupted is no volume yet: run the same command again. A copy of a snapshot is a new
+    /// volume; if that was interrupted, remove it first.
     Copy(TypedCopy),
+    /// Keep the volume as it is now, under a name
+    ///
+    /// Nothing is copied: what the snapshot needs is not removed any more. Its writer may go on
+    /// meanwhile. volume info lists the snapshots, and serve nbd --snapshot serves one.
+    Snapshot(TypedSnapshot),
+    /// Give the volume the state of a snapshot again
+    ///
+    /// What differs is written again, and counts all at once. Nobody may serve the volume
+    /// meanwhile. Take a snapshot before, if the present state may be needed.
+    Rollback(TypedRollback),
     /// Change the key of an encrypted volume
     ///
     /// The old key does not open it any more. No data is written again, and its server may go on
@@ -69,6 +82,41 @@ pub(crate) struct TypedCopy {
     /// Where the copy goes, in the same form; another service will do
     #[arg(value_name = "COPY")]
     to: OsString,
+    /// Copy this snapshot of the volume
+    #[arg(long, value_name = "NAME")]
+    snapshot: Option<SnapshotName>,
+    /// The key of the volume, if it is encrypted, for a copy of a snapshot; the copy has the same.
+    /// Without this, the variable `FOREBAY_VOLUME_KEY` is taken
+    #[arg(long, value_name = "FILE", requires = "snapshot")]
+    key_file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct TypedSnapshot {
+    #[command(flatten)]
+    volume: TypedAddress,
+    /// Up to 64 letters, digits, '-', '_' and '.'
+    #[arg(value_name = "NAME")]
+    name: SnapshotName,
+    /// Remove the snapshot of that name
+    #[arg(long)]
+    remove: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct TypedRollback {
+    #[command(flatten)]
+    volume: TypedAddress,
+    /// The name of the snapshot
+    #[arg(value_name = "NAME")]
+    name: SnapshotName,
+    /// The key of the volume, if it is encrypted. Without this, the variable `FOREBAY_VOLUME_KEY`
+    /// is taken
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Do it although the last writer has not closed the volume
+    #[arg(long)]
+    take_over: bool,
 }
 
 #[derive(Args)]
@@ -99,9 +147,29 @@ enum Task {
     Info,
     Check,
     Gc,
-    Copy { to: OsString },
-    Key { old: Option<PathBuf>, new: PathBuf },
-    Remove { is_forced: bool },
+    Copy {
+        to: OsString,
+        snapshot: Option<SnapshotName>,
+        key: Option<PathBuf>,
+    },
+    Snapshot {
+        name: SnapshotName,
+    },
+    RemoveSnapshot {
+        name: SnapshotName,
+    },
+    RollBack {
+        name: SnapshotName,
+        key: Option<PathBuf>,
+        takes_over: bool,
+    },
+    Key {
+        old: Option<PathBuf>,
+        new: PathBuf,
+    },
+    Remove {
+        is_forced: bool,
+    },
 }
 
 /// The arguments of `forebay volume`.
@@ -117,7 +185,30 @@ impl From<TypedVolume> for VolumeArguments {
             TypedVolume::Info(typed) => (Task::Info, typed),
             TypedVolume::Check(typed) => (Task::Check, typed),
             TypedVolume::Gc(typed) => (Task::Gc, typed),
-            TypedVolume::Copy(TypedCopy { from, to }) => (Task::Copy { to }, from),
+            TypedVolume::Copy(typed) => {
+                let task = Task::Copy {
+                    to: typed.to,
+                    snapshot: typed.snapshot,
+                    key: typed.key_file,
+                };
+                (task, typed.from)
+            }
+            TypedVolume::Snapshot(TypedSnapshot {
+                volume,
+                name,
+                remove: false,
+            }) => (Task::Snapshot { name }, volume),
+            TypedVolume::Snapshot(TypedSnapshot { volume, name, .. }) => {
+                (Task::RemoveSnapshot { name }, volume)
+            }
+            TypedVolume::Rollback(typed) => {
+                let task = Task::RollBack {
+                    name: typed.name,
+                    key: typed.key_file,
+                    takes_over: typed.take_over,
+                };
+                (task, typed.volume)
+            }
             TypedVolume::Key(TypedKey {
                 volume,
                 key_file: old,
@@ -154,16 +245,32 @@ pub(crate) fn run(arguments: &VolumeArguments) -> Result<(), CommandError> {
             Ok(())
         }
         Task::Check => check_all(&name.to_string(), bucket, failed),
-        Task::Copy { to } => {
-            let copy_name = to.display();
-            let failed = |text: String| CommandError::Opened(format!("{copy_name}: {text}"));
-            let to = bucket_at(to, true).map_err(|error| failed(error.to_string()))?;
-            let copied = copy(bucket, to, &progress("copied"));
-            let copied = copied.map_err(|error| failed(error.to_string()))?;
+        Task::Copy { to, snapshot, key } => {
+            copy_to(arguments, bucket, to, *snapshot, key.as_deref())
+        }
+        Task::Snapshot { name: snapshot } => {
+            take_snapshot(bucket, *snapshot).map_err(failed)?;
+            print(&format!("{name}: the snapshot {snapshot} is taken\n"))?;
+            Ok(())
+        }
+        Task::RemoveSnapshot { name: snapshot } => {
+            remove_snapshot(bucket, *snapshot).map_err(failed)?;
             print(&format!(
-                "{copy_name}: a copy of {name}, {} objects with {}\n",
-                copied.objects,
-                show_bytes(copied.bytes)
+                "{name}: the snapshot {snapshot} is removed; forebay volume gc frees what it held\n"
+            ))?;
+            Ok(())
+        }
+        Task::RollBack {
+            name: snapshot,
+            key,
+            takes_over,
+        } => {
+            let (key, progress) = (owner_key(key.as_deref())?, progress("written"));
+            let rolled = roll_back(bucket, *snapshot, key.as_ref(), *takes_over, &progress);
+            let written = rolled.map_err(failed)?;
+            print(&format!(
+                "{name}: it is as of the snapshot {snapshot} again; {} were written\n",
+                show_bytes(written.bytes)
             ))?;
             Ok(())
         }
@@ -184,6 +291,34 @@ pub(crate) fn run(arguments: &VolumeArguments) -> Result<(), CommandError> {
             Ok(())
         }
     }
+}
+
+/// Copies the volume in `bucket`, or a snapshot of it, to `to`.
+fn copy_to(
+    arguments: &VolumeArguments,
+    bucket: Arc<dyn Bucket>,
+    to: &OsStr,
+    snapshot: Option<SnapshotName>,
+    key: Option<&Path>,
+) -> Result<(), CommandError> {
+    let (name, copy_name) = (arguments.address.display(), to.display());
+    let failed = |text: String| CommandError::Opened(format!("{copy_name}: {text}"));
+    let to = bucket_at(to, true).map_err(|error| failed(error.to_string()))?;
+    let progress = progress("copied");
+    let copied = match snapshot {
+        None => copy(bucket, to, &progress),
+        Some(name) => copy_snapshot(bucket, name, to, owner_key(key)?.as_ref(), &progress),
+    };
+    let copied = copied.map_err(|error| failed(error.to_string()))?;
+    let what = snapshot.map_or(String::new(), |snapshot| {
+        format!("the snapshot {snapshot} of ")
+    });
+    print(&format!(
+        "{copy_name}: a copy of {what}{name}, {} objects with {}\n",
+        copied.objects,
+        show_bytes(copied.bytes)
+    ))?;
+    Ok(())
 }
 
 /// Says every few seconds how many objects were `done`.
@@ -268,6 +403,19 @@ fn show(info: &VolumeInfo) -> String {
          reads {} records",
         info.log_records
     ));
+    for (name, taken_ms) in &info.snapshots {
+        line(format_args!(
+            "snapshot {name}, taken {}",
+            show_time(*taken_ms)
+        ));
+    }
+    if info.held.objects > 0 {
+        line(format_args!(
+            "{} in {} objects are there for snapshots alone",
+            show_bytes(info.held.bytes),
+            info.held.objects
+        ));
+    }
     if info.unneeded.objects > 0 {
         line(format_args!(
             "{} in {} objects are of older states: forebay volume gc frees them",
@@ -276,4 +424,13 @@ fn show(info: &VolumeInfo) -> String {
         ));
     }
     text
+}
+
+/// A time in milliseconds since 1970, as people write it in UTC.
+fn show_time(unix_ms: u64) -> String {
+    let time = i64::try_from(unix_ms).ok();
+    let time = time.and_then(DateTime::from_timestamp_millis);
+    time.map_or("at an unknown time".to_owned(), |time| {
+        time.format("%Y-%m-%d %H:%M:%S UTC").to_string()
+    })
 }

@@ -42,7 +42,7 @@ impl Snapshots {
         }
         if !self.kept.is_empty() && prng.chance(1, 8) {
             let at = prng.below(self.kept.len() as u64) as usize;
-            self.judge(&self.kept[at], bucket, histories, false);
+            judge(&self.kept[at], bucket, histories, false);
             return;
         }
         let taking = self.taking.get_or_insert_with(|| {
@@ -84,22 +84,21 @@ impl Snapshots {
     /// Each of them is as it was taken.
     pub(crate) fn judge_end(&self, bucket: &Bucket, histories: &mut Histories) {
         for one in &self.kept {
-            self.judge(one, bucket, histories, true);
+            judge(one, bucket, histories, true);
         }
     }
+}
 
-    fn judge(
-        &self,
-        (name, taken): &(SnapshotName, State),
-        bucket: &Bucket,
-        histories: &mut Histories,
-        must_be: bool,
-    ) {
-        match state_of(bucket, *name) {
-            Some(state) => assert_eq!(&state, taken, "{name} is as it was taken"),
-            None if must_be => panic!("{name} was removed"),
-            None => histories.notice(&"that an object of a snapshot is gone"),
-        }
+fn judge(
+    (name, taken): &(SnapshotName, State),
+    bucket: &Bucket,
+    histories: &mut Histories,
+    must_be: bool,
+) {
+    match state_of(bucket, *name) {
+        Some(state) => assert_eq!(&state, taken, "{name} is as it was taken"),
+        None if must_be => panic!("{name} was removed"),
+        None => histories.notice(&"that an object of a snapshot is gone"),
     }
 }
 

@@ -1,0 +1,206 @@
+//! Snapshots of a volume in a folder, as an operator takes and uses them.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "serve_nbd/client.rs"]
+mod client;
+#[path = "serve_nbd/lifetime.rs"]
+mod lifetime;
+#[path = "serve_nbd/server.rs"]
+mod server;
+
+use rustix::process::Signal;
+use server::{Served, command};
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+const MIB: usize = 1 << 20;
+const LENGTH: usize = 8 * MIB;
+
+/// A volume, and the files of its owner.
+struct Bench {
+    folder: TempDir,
+    address: String,
+    sockets: u32,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        let address = format!("folder://{}/volume", folder.path().display());
+        std::fs::write(folder.path().join("key"), "5a".repeat(32)).unwrap();
+        Bench {
+            folder,
+            address,
+            sockets: 0,
+        }
+    }
+
+    fn key(&self) -> String {
+        self.folder.path().join("key").display().to_string()
+    }
+
+    fn serve(&mut self, address: &str, more: &[&str]) -> Served {
+        self.sockets += 1;
+        let socket = self.folder.path().join(format!("{}.sock", self.sockets));
+        let key = self.key();
+        let more = [&["--key-file", &key], more].concat();
+        Served::started(command(Path::new(address), &socket, &more), socket)
+    }
+
+    fn serve_to_write(&mut self) -> Served {
+        let address = self.address.clone();
+        let more = ["--create", "8M", "--chunk", "64K", "--garbage", "0%"];
+        self.serve(&address, &more)
+    }
+
+    /// What is read of the volume at `address`.
+    fn read(&mut self, address: &str, more: &[&str]) -> Vec<u8> {
+        let server = self.serve(address, more);
+        let mut client = server.client();
+        let parts = (0..LENGTH).step_by(MIB);
+        let bytes = parts
+            .flat_map(|at| client.read(at as u64, MIB).unwrap())
+            .collect();
+        drop(client);
+        server.end(0);
+        bytes
+    }
+
+    fn volume(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        command.arg("volume").args(words).output().unwrap()
+    }
+
+    /// What `forebay volume` prints.
+    fn done(&self, words: &[&str]) -> String {
+        let output = self.volume(words);
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Why `forebay volume` does nothing.
+    fn refused(&self, words: &[&str], status: i32) -> String {
+        let output = self.volume(words);
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+/// Writes all of the volume, a piece at a time, each made durable.
+fn fill(server: &Served, byte: u8) -> Vec<u8> {
+    let mut client = server.client();
+    for (index, at) in (0..LENGTH).step_by(MIB / 2).enumerate() {
+        let bytes = vec![byte + index as u8 % 3; MIB / 2];
+        assert_eq!(client.write(at as u64, &bytes, index % 2 == 0).unwrap(), 0);
+    }
+    assert_eq!(client.flush().unwrap(), 0);
+    let parts = (0..LENGTH).step_by(MIB);
+    parts
+        .flat_map(|at| client.read(at as u64, MIB).unwrap())
+        .collect()
+}
+
+#[test]
+fn an_operator_goes_back_to_what_was() {
+    let mut bench = Bench::new();
+    let (address, key) = (bench.address.clone(), bench.key());
+    let server = bench.serve_to_write();
+    let monday = fill(&server, 10);
+    let text = bench.done(&["snapshot", &address, "monday"]);
+    assert!(text.contains("the snapshot monday is taken"), "{text}");
+    for byte in 20..30 {
+        fill(&server, byte);
+    }
+    bench.done(&["gc", &address]);
+    let text = bench.refused(&["rollback", &address, "monday", "--key-file", &key], 1);
+    assert!(text.contains("did not close it"), "{text}");
+    server.signal(Signal::KILL);
+    drop(server);
+
+    assert!(bench.read(&address, &["--snapshot", "monday"]) == monday);
+    let text = bench.done(&["info", &address]);
+    assert!(text.contains("snapshot monday, taken 2"), "{text}");
+    assert!(
+        text.contains(" UTC\n") && text.contains("for snapshots alone"),
+        "{text}"
+    );
+    let copy = format!("folder://{}/copy", bench.folder.path().display());
+    let words = [
+        "copy",
+        &address,
+        &copy,
+        "--snapshot",
+        "monday",
+        "--key-file",
+        &key,
+    ];
+    let text = bench.done(&words);
+    assert!(
+        text.contains("a copy of the snapshot monday of folder://"),
+        "{text}"
+    );
+    assert!(bench.read(&copy, &["--read-only"]) == monday);
+
+    let rollback = [
+        "rollback",
+        &address,
+        "monday",
+        "--key-file",
+        &key,
+        "--take-over",
+    ];
+    let text = bench.done(&rollback);
+    assert!(
+        text.contains("it is as of the snapshot monday again; 8"),
+        "{text}"
+    );
+    assert!(bench.read(&address, &["--read-only"]) == monday);
+    let server = bench.serve_to_write();
+    let now = fill(&server, 40);
+    server.end(0);
+    let text = bench.done(&["snapshot", &address, "monday", "--remove"]);
+    assert!(text.contains("the snapshot monday is removed"), "{text}");
+    bench.done(&["gc", &address]);
+    bench.done(&["check", &address]);
+    assert!(bench.read(&address, &["--read-only"]) == now);
+}
+
+#[test]
+fn what_is_no_snapshot_is_refused_by_name() {
+    let mut bench = Bench::new();
+    let address = bench.address.clone();
+    bench.serve_to_write().end(0);
+    let text = bench.refused(&["snapshot", &address, "a/b"], 2);
+    assert!(text.contains("up to 64 letters, digits"), "{text}");
+    let text = bench.refused(&["snapshot", &address, "monday", "--remove"], 1);
+    assert!(text.contains("there is no snapshot monday"), "{text}");
+    bench.done(&["snapshot", &address, "monday"]);
+    let text = bench.refused(&["snapshot", &address, "monday"], 1);
+    assert!(
+        text.contains("there is a snapshot monday already"),
+        "{text}"
+    );
+    let text = bench.refused(&["rollback", &address, "monday"], 1);
+    assert!(text.contains("it is encrypted"), "{text}");
+
+    // A snapshot is of a volume in a bucket, and takes no writes.
+    let image = bench.folder.path().join("image");
+    std::fs::write(&image, vec![0; MIB]).unwrap();
+    let socket = bench.folder.path().join("image.sock");
+    let output = command(&image, &socket, &["--snapshot", "monday"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        text.contains("--snapshot is for volumes in buckets"),
+        "{text}"
+    );
+    let server = bench.serve(&address, &["--snapshot", "monday"]);
+    let mut client = server.client();
+    assert_ne!(client.write(0, &[1; 4096], false).unwrap(), 0);
+    drop(client);
+    server.end(0);
+}
