@@ -6,7 +6,8 @@ mod opened;
 
 use forebay_volume::{
     Access, Body, ChunkName, Content, Holder, Manifest, Map, Opening, OwnerKey, PAGE_BYTES,
-    PageCodec, PageFormat, Record, Twin, VolumeFault, VolumeKey, crc32c, log_key, map_key,
+    PageCodec, PageFormat, Record, Snapshot, Twin, VolumeFault, VolumeKey, crc32c, log_key,
+    map_key,
 };
 use opened::{Bucket, finish, writing};
 use proptest::prelude::*;
@@ -88,6 +89,19 @@ fn golden_objects_are_made_and_read_as_ever() {
     }
     assert!(map.encode() == GOLDEN_MAP, "the map");
     assert_eq!(Map::decode(&manifest(), 3, GOLDEN_MAP), Ok(map));
+}
+
+#[test]
+fn a_golden_snapshot_is_made_and_read_as_ever() {
+    let object = include_bytes!("golden/snapshot");
+    let (_, map) = golden();
+    let snapshot = Snapshot {
+        taken_ms: 1_795_867_200_000,
+        map,
+    };
+    assert!(snapshot.encode() == object, "the snapshot");
+    let decoded = Snapshot::decode(&manifest(), "snap/monday/map", object);
+    assert_eq!(decoded, Ok(snapshot));
 }
 
 /// Manifests with pages in other formats, a wrapped key, and an encrypted page in a record and in a
