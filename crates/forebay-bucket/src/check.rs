@@ -85,6 +85,8 @@ impl Asker {
             let objects = map
                 .chunks()
                 .filter(|(_, object)| chunks.insert(object.name));
+            // It may have been of another length.
+            let manifest = map.manifest(manifest);
             items.extend(objects.map(|(chunk, it)| Item::Chunk(it, manifest.object_bytes(chunk))));
             let mut pages_of: BTreeMap<u64, u64> = BTreeMap::new();
             for (_, page) in map.pages() {

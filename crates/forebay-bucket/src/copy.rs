@@ -2,11 +2,11 @@
 
 use crate::abreast::abreast;
 use crate::asker::Asker;
-use crate::bucket::{Bucket, Trouble};
+use crate::bucket::Bucket;
 use crate::check::Item;
 use crate::store::BucketError;
 use crate::upkeep::{batches_of, sum_of};
-use forebay_base::sync::{Mutex, lock};
+use forebay_base::sync::Mutex;
 use forebay_rt::fresh_number;
 use forebay_volume::{
     Access, Append, Appended, Collected, DATA_PREFIX, KEY_PREFIX, LOG_PREFIX, MANIFEST_KEY,
@@ -225,21 +225,5 @@ impl Asker {
             Appended::Ours => Ok(()),
             Appended::Theirs => Err(BucketError::Occupied),
         }
-    }
-
-    /// Leaves a volume to others.
-    pub(crate) fn leave(&self, writer: &Mutex<Writer>) -> Result<(), BucketError> {
-        lock(writer).close();
-        self.make_record(writer)
-    }
-
-    /// Makes both copies of the record that `writer` has begun.
-    pub(crate) fn make_record(&self, writer: &Mutex<Writer>) -> Result<(), BucketError> {
-        for twin in Twin::BOTH {
-            let answer = |reply| lock(writer).answer(twin, reply);
-            let made = self.record(|| lock(writer).next(twin), answer);
-            made.map_err(|failure| Trouble::lasting("a record cannot be made", failure))?;
-        }
-        Ok(())
     }
 }

@@ -4,11 +4,12 @@
 use crate::asker::{Asker, Tries};
 use crate::bucket::Trouble;
 use crate::store::BucketError;
+use forebay_base::sync::{Mutex, lock};
 use forebay_rt::say;
 use forebay_store::{Failure, Io};
 use forebay_volume::{
     Append, Appended, Body, Call, ChunkName, ChunkObject, Holder, InlinePage, Manifest, PAGE_BYTES,
-    PageCodec, PageFormat, Progress, Record, Reply, Source, Twin, VolumeFault, crc32c,
+    PageCodec, PageFormat, Progress, Record, Reply, Source, Twin, VolumeFault, Writer, crc32c,
 };
 
 const PAGE: usize = PAGE_BYTES as usize;
@@ -307,6 +308,22 @@ impl Asker {
                 (Ok(Progress::More), Some(Trouble { failure, .. })) => return Err(failure),
                 (Err(_), _) => return Err(Failure::Fenced),
             }
+        }
+        Ok(())
+    }
+
+    /// Leaves a volume to others.
+    pub(crate) fn leave(&self, writer: &Mutex<Writer>) -> Result<(), BucketError> {
+        lock(writer).close();
+        self.make_record(writer)
+    }
+
+    /// Makes both copies of the record that `writer` has begun.
+    pub(crate) fn make_record(&self, writer: &Mutex<Writer>) -> Result<(), BucketError> {
+        for twin in Twin::BOTH {
+            let answer = |reply| lock(writer).answer(twin, reply);
+            let made = self.record(|| lock(writer).next(twin), answer);
+            made.map_err(|failure| Trouble::lasting("a record cannot be made", failure))?;
         }
         Ok(())
     }

@@ -41,7 +41,7 @@ pub use folder::FolderBucket;
 pub use keys::change_key;
 pub use opener::{BucketOpener, CHUNK_BYTES, SCHEMES, bucket_at, is_chunk_size};
 pub use remote::RemoteBucket;
-pub use rewriting::{copy_snapshot, roll_back};
+pub use rewriting::{copy_snapshot, resize, roll_back};
 pub use snapshots::{remove_snapshot, take_snapshot};
 pub use statistics::{BucketStatistics, CALLS};
 pub use store::{BucketError, BucketSettings, BucketStore};

@@ -1,8 +1,8 @@
-//! A volume gets the state of a snapshot: its own, to which it goes back, or another volume's, of
-//! which it becomes a copy.
+//! A volume gets another state all at once: that of a snapshot, to which it goes back, that of
+//! another volume's snapshot, of which it becomes a copy, or its own with another length.
 //!
 //! What differs is written again, into objects of the new writer, and one record names all of them:
-//! either the volume has the state of the snapshot afterwards, or nothing has changed.
+//! either the volume has the new state afterwards, or nothing has changed.
 
 use crate::abreast::abreast;
 use crate::asker::Asker;
@@ -14,7 +14,7 @@ use forebay_base::sync::Mutex;
 use forebay_rt::fresh_number;
 use forebay_store::Failure;
 use forebay_volume::{
-    Access, ChunkName, Collected, MANIFEST_KEY, Manifest, Map, Need, OwnerKey, PAGE_BYTES,
+    Access, ChunkName, Collected, MANIFEST_KEY, Manifest, Map, Need, Opened, OwnerKey, PAGE_BYTES,
     PageCodec, Scope, SnapshotName, Source, VolumeFault, Writer, Writing,
 };
 use std::collections::BTreeSet;
@@ -38,14 +38,50 @@ pub fn roll_back(
     // Whatever is wrong with it is found before another writer is ended.
     let state = State::of(&asker, name, key)?;
     let opened = asker.open(writing("a rollback", takes_over)?)?;
-    let codec = state.codec.clone();
-    let writer = Writer::with_codec(opened, codec.clone());
-    rewrite(
-        Arc::new(state),
-        Destination { asker, codec },
-        writer,
-        progress,
-    )
+    let to = Destination::of(asker, &state.codec, opened);
+    let manifest = state.manifest;
+    rewrite(state, manifest, to, progress)
+}
+
+/// Gives the volume in `bucket` the length `length_bytes`. What is added is zeros; what lies past
+/// the new end is gone, and so the caller has to say that the volume `may_shrink`. `key` opens it
+/// if it is encrypted. Nobody may serve it; one that a server did not close is changed if the
+/// caller `takes_over`.
+///
+/// # Errors
+/// [`BucketError`]: [`BucketError::Shrinks`] if it may not. Nothing has changed then.
+pub fn resize(
+    bucket: Arc<dyn Bucket>,
+    length_bytes: u64,
+    may_shrink: bool,
+    key: Option<&OwnerKey>,
+    takes_over: bool,
+) -> Result<(), BucketError> {
+    let asker = Arc::new(Asker::of_task(bucket));
+    let found = asker.open(Access::Read)?.manifest;
+    // Whatever is wrong is found before another writer is ended.
+    let new = found.with_length(length_bytes)?;
+    if length_bytes < found.length_bytes && !may_shrink {
+        return Err(BucketError::Shrinks {
+            found_bytes: found.length_bytes,
+            asked_bytes: length_bytes,
+        });
+    }
+    let codec = asker.unlock(&found, key)?;
+    let opened = asker.open(writing("a change of its length", takes_over)?)?;
+    if opened.manifest != found {
+        asker.leave(&Mutex::new(Writer::new(opened)))?;
+        return Err(BucketError::Resized);
+    }
+    let state = State {
+        asker: asker.clone(),
+        codec: codec.clone(),
+        manifest: found,
+        map: opened.map.clone(),
+    };
+    let to = Destination::of(asker, &codec, opened);
+    let quiet: Arc<Progress> = Arc::new(|_, _| {});
+    rewrite(state, new, to, &quiet).map(drop)
 }
 
 /// Copies the snapshot `name` of the volume in `from` to `to`, where none may be: a new volume,
@@ -66,10 +102,9 @@ pub fn copy_snapshot(
     if to.object(MANIFEST_KEY)?.is_some() {
         return Err(BucketError::Occupied);
     }
-    let manifest = Manifest {
-        id: fresh_number()?,
-        ..state.manifest
-    };
+    let (length_bytes, chunk_bytes) = (state.manifest.length_bytes, state.manifest.chunk_bytes);
+    let manifest = Manifest::new(fresh_number()?, length_bytes, chunk_bytes)?;
+    let manifest = manifest.with_pages(state.manifest.pages);
     to.make_key(&manifest, key)?;
     let opened = to.open(Access::Write(Writing {
         writer: fresh_number()?,
@@ -81,11 +116,10 @@ pub fn copy_snapshot(
         return Err(BucketError::Occupied);
     }
     let codec = to.unlock(&manifest, key)?;
-    let writer = Writer::with_codec(opened, codec.clone());
     rewrite(
-        Arc::new(state),
-        Destination { asker: to, codec },
-        writer,
+        state,
+        manifest,
+        Destination::of(to, &codec, opened),
         progress,
     )
 }
@@ -143,11 +177,6 @@ impl State {
         }
     }
 
-    fn is_hole(&self, chunk: u64) -> bool {
-        let pages = self.manifest.pages_of(chunk);
-        self.map.chunk(chunk).is_none() && self.map.pages_in(pages).next().is_none()
-    }
-
     /// The chunks that `map` does not have as this state has them.
     fn differing(&self, map: &Map) -> Vec<u64> {
         let chunk_pages = self.manifest.chunk_pages();
@@ -155,7 +184,7 @@ impl State {
             let of_pages = map.pages().map(move |(page, _)| page / chunk_pages);
             map.chunks().map(|(chunk, _)| chunk).chain(of_pages)
         });
-        let chunks: BTreeSet<u64> = chunks.collect();
+        let chunks: BTreeSet<u64> = chunks.filter(|&it| it < self.manifest.chunks()).collect();
         let differs = |chunk: &u64| {
             let pages = self.manifest.pages_of(*chunk);
             self.map.chunk(*chunk) != map.chunk(*chunk)
@@ -169,19 +198,36 @@ impl State {
 struct Destination {
     asker: Arc<Asker>,
     codec: PageCodec,
+    writer: Writer,
 }
 
 impl Destination {
-    /// Makes an object of a chunk of `state`; none if it is zeros.
-    fn make(&self, state: &State, mut job: UploadJob) -> Result<Option<u32>, BucketError> {
-        state
-            .asker
-            .assemble(&state.codec, &mut job, true)
-            .map_err(|unmade| match unmade {
-                Unmade::Missing(key) => VolumeFault::Missing { key }.into(),
-                Unmade::Failed(failure) => failed("an object cannot be read", failure),
-            })?;
-        let made = self.asker.make_chunk(&self.codec, &mut job);
+    fn of(asker: Arc<Asker>, codec: &PageCodec, opened: Opened) -> Destination {
+        Destination {
+            asker,
+            codec: codec.clone(),
+            writer: Writer::with_codec(opened, codec.clone()),
+        }
+    }
+}
+
+impl State {
+    /// Makes an object of a chunk at `to`; none if it is zeros.
+    /// It has `count` pages there.
+    fn make(
+        &self,
+        to: &Asker,
+        codec: &PageCodec,
+        mut job: UploadJob,
+        count: u64,
+    ) -> Result<Option<u32>, BucketError> {
+        let assembled = self.asker.assemble(&self.codec, &mut job, true);
+        assembled.map_err(|unmade| match unmade {
+            Unmade::Missing(key) => VolumeFault::Missing { key }.into(),
+            Unmade::Failed(failure) => failed("an object cannot be read", failure),
+        })?;
+        job.bytes.resize((count * PAGE_BYTES) as usize, 0);
+        let made = to.make_chunk(codec, &mut job);
         made.map_err(|failure| failed("an object cannot be made", failure))
     }
 }
@@ -190,26 +236,38 @@ fn failed(what: &str, failure: Failure) -> BucketError {
     Trouble::lasting(what, failure).into()
 }
 
-/// Makes the volume of `writer` what `state` is, and closes it.
+/// Makes the volume at `to` what `state` is, with the length of `new`, and closes it.
 fn rewrite(
-    state: Arc<State>,
+    state: State,
+    new: Manifest,
     to: Destination,
-    mut writer: Writer,
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
+    let Destination {
+        asker,
+        codec,
+        mut writer,
+    } = to;
+    let before = *writer.manifest();
+    let mut chunks: BTreeSet<u64> = state.differing(writer.map()).into_iter().collect();
+    if before.length_bytes != new.length_bytes {
+        writer.resize(new.length_bytes)?;
+        chunks.extend(before.reshaped(&new));
+    }
     let mut jobs = Vec::new();
-    for chunk in state.differing(writer.map()) {
-        if state.is_hole(chunk) {
+    for chunk in chunks {
+        if state.map.is_hole(&state.manifest, chunk) {
             writer.discard(chunk);
         } else {
             jobs.push((chunk, writer.name(Scope::All)));
         }
     }
     let (id, all, done) = (writer.map().writer(), jobs.len() as u64, AtomicU64::new(0));
-    let (asker, progress) = (to.asker.clone(), progress.clone());
-    let chunk_bytes = state.manifest.whole_object_bytes();
+    let (maker, progress) = (asker.clone(), progress.clone());
+    let chunk_bytes = new.whole_object_bytes();
     let made = abreast(jobs, move |(chunk, name)| {
-        let crc = to.make(&state, state.job(chunk, name, id))?;
+        let (job, pages) = (state.job(chunk, name, id), new.pages_of(chunk));
+        let crc = state.make(&maker, &codec, job, pages.end - pages.start)?;
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
         Ok::<_, BucketError>((chunk, name, crc))
     })?;

@@ -108,6 +108,20 @@ pub enum BucketError {
     /// A copy would lie upon something else.
     #[error("there is a volume already, or objects of one; copy to another place")]
     Occupied,
+    /// A new length is less than what the volume has.
+    #[error(
+        "it has {found_bytes} bytes, and what lies past {asked_bytes} bytes would be lost; say so \
+         with --shrink"
+    )]
+    Shrinks {
+        /// Its length.
+        found_bytes: u64,
+        /// The length that was asked for.
+        asked_bytes: u64,
+    },
+    /// Two changes of a volume's length met.
+    #[error("another change of its length was faster; look at it, and decide again")]
+    Resized,
     /// Two changes of a volume's key met.
     #[error("another change of its key was faster; the key of that one opens it")]
     KeyChanged,
@@ -211,15 +225,26 @@ impl BucketStore {
             Some(name) => return Err(VolumeFault::ReadOnlySnapshot { name }.into()),
         };
         let manifest = opened.manifest;
-        let codec = match unlocked {
-            Some((known, codec)) if known == manifest => codec,
-            _ => asker.unlock(&manifest, key)?,
+        let known = unlocked.filter(|(known, _)| *known == manifest.as_made());
+        let admitted = match known {
+            Some((_, codec)) => Ok(codec),
+            None => asker.unlock(&manifest, key),
+        };
+        let admitted = admitted.and_then(|it| Ok((it, limits(&manifest, settings.memory_bytes)?)));
+        let (codec, limits) = match admitted {
+            Ok(admitted) => admitted,
+            Err(error) if is_read_only => return Err(error),
+            Err(error) => {
+                // It has an opening record by now, and is left to others.
+                asker.leave(&Mutex::new(Writer::new(opened)))?;
+                return Err(error);
+            }
         };
         asker.note_open();
         let writer = Writer::with_codec(opened, codec.clone());
         let limits = Limits {
             dead_percent: settings.dead_percent,
-            ..limits(&manifest, settings.memory_bytes)?
+            ..limits
         };
         let core = Arc::new(Core {
             desk: Mutex::new(Desk::new(writer, limits, is_read_only)),
@@ -233,15 +258,7 @@ impl BucketStore {
             object_bytes: manifest.whole_object_bytes(),
             is_fence_said: AtomicBool::new(false),
         });
-        let mut crew = Crew::default();
-        for _ in 0..limits.uploads + READERS + KEEPERS {
-            let core = core.clone();
-            crew.start("forebay-bucket", move || core.work())?;
-        }
-        if core.gathering.is_some() {
-            let core = core.clone();
-            crew.start("forebay-commits", move || core.gather())?;
-        }
+        let crew = Core::start(&core, limits.uploads + READERS + KEEPERS)?;
         Ok(Arc::new(BucketStore {
             core,
             crew,
@@ -394,6 +411,20 @@ impl Asker {
 }
 
 impl Core {
+    /// Starts its threads.
+    fn start(core: &Arc<Core>, workers: usize) -> io::Result<Crew> {
+        let mut crew = Crew::default();
+        for _ in 0..workers {
+            let core = core.clone();
+            crew.start("forebay-bucket", move || core.work())?;
+        }
+        if core.gathering.is_some() {
+            let core = core.clone();
+            crew.start("forebay-commits", move || core.gather())?;
+        }
+        Ok(crew)
+    }
+
     /// The life of a thread.
     fn work(&self) {
         while let Some(job) = block_on(self.next_job()) {

@@ -67,25 +67,25 @@ impl Bench {
         server.end(0);
         bytes
     }
+}
 
-    fn volume(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-        command.arg("volume").args(words).output().unwrap()
-    }
+fn volume(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.arg("volume").args(words).output().unwrap()
+}
 
-    /// What `forebay volume` prints.
-    fn done(&self, words: &[&str]) -> String {
-        let output = self.volume(words);
-        assert!(output.status.success(), "{words:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    }
+/// What `forebay volume` prints.
+fn done(words: &[&str]) -> String {
+    let output = volume(words);
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
 
-    /// Why `forebay volume` does nothing.
-    fn refused(&self, words: &[&str], status: i32) -> String {
-        let output = self.volume(words);
-        assert_eq!(output.status.code(), Some(status), "{words:?}: {output:?}");
-        String::from_utf8(output.stderr).unwrap()
-    }
+/// Why `forebay volume` does nothing.
+fn refused(words: &[&str], status: i32) -> String {
+    let output = volume(words);
+    assert_eq!(output.status.code(), Some(status), "{words:?}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
 }
 
 /// Writes all of the volume, a piece at a time, each made durable.
@@ -108,19 +108,19 @@ fn an_operator_goes_back_to_what_was() {
     let (address, key) = (bench.address.clone(), bench.key());
     let server = bench.serve_to_write();
     let monday = fill(&server, 10);
-    let text = bench.done(&["snapshot", &address, "monday"]);
+    let text = done(&["snapshot", &address, "monday"]);
     assert!(text.contains("the snapshot monday is taken"), "{text}");
     for byte in 20..30 {
         fill(&server, byte);
     }
-    bench.done(&["gc", &address]);
-    let text = bench.refused(&["rollback", &address, "monday", "--key-file", &key], 1);
+    done(&["gc", &address]);
+    let text = refused(&["rollback", &address, "monday", "--key-file", &key], 1);
     assert!(text.contains("did not close it"), "{text}");
     server.signal(Signal::KILL);
     drop(server);
 
     assert!(bench.read(&address, &["--snapshot", "monday"]) == monday);
-    let text = bench.done(&["info", &address]);
+    let text = done(&["info", &address]);
     assert!(text.contains("snapshot monday, taken 2"), "{text}");
     assert!(
         text.contains(" UTC\n") && text.contains("for snapshots alone"),
@@ -136,7 +136,7 @@ fn an_operator_goes_back_to_what_was() {
         "--key-file",
         &key,
     ];
-    let text = bench.done(&words);
+    let text = done(&words);
     assert!(
         text.contains("a copy of the snapshot monday of folder://"),
         "{text}"
@@ -151,7 +151,7 @@ fn an_operator_goes_back_to_what_was() {
         &key,
         "--take-over",
     ];
-    let text = bench.done(&rollback);
+    let text = done(&rollback);
     assert!(
         text.contains("it is as of the snapshot monday again; 8"),
         "{text}"
@@ -160,11 +160,50 @@ fn an_operator_goes_back_to_what_was() {
     let server = bench.serve_to_write();
     let now = fill(&server, 40);
     server.end(0);
-    let text = bench.done(&["snapshot", &address, "monday", "--remove"]);
+    let text = done(&["snapshot", &address, "monday", "--remove"]);
     assert!(text.contains("the snapshot monday is removed"), "{text}");
-    bench.done(&["gc", &address]);
-    bench.done(&["check", &address]);
+    done(&["gc", &address]);
+    done(&["check", &address]);
     assert!(bench.read(&address, &["--read-only"]) == now);
+}
+
+#[test]
+fn a_volume_becomes_longer_and_shorter() {
+    let mut bench = Bench::new();
+    let (address, key) = (bench.address.clone(), bench.key());
+    let server = bench.serve_to_write();
+    let bytes = fill(&server, 10);
+    let text = refused(&["resize", &address, "9M", "--key-file", &key], 1);
+    assert!(text.contains("did not close it"), "{text}");
+    server.end(0);
+    let text = done(&["resize", &address, "9M", "--key-file", &key]);
+    assert!(text.contains("it has 9 MiB now"), "{text}");
+    let server = bench.serve(&address, &[]);
+    let mut client = server.client();
+    assert_eq!(client.read(LENGTH as u64, MIB).unwrap(), vec![0; MIB]);
+    assert_eq!(client.write(LENGTH as u64, &vec![7; MIB], true).unwrap(), 0);
+    drop(client);
+    server.end(0);
+    let text = refused(&["resize", &address, "8M", "--key-file", &key], 1);
+    assert!(
+        text.contains("would be lost; say so with --shrink"),
+        "{text}"
+    );
+    done(&["resize", &address, "8M", "--shrink", "--key-file", &key]);
+    done(&["gc", &address]);
+    assert!(bench.read(&address, &["--read-only"]) == bytes);
+    let text = refused(
+        &[
+            "resize",
+            &address,
+            "8000001",
+            "--shrink",
+            "--key-file",
+            &key,
+        ],
+        1,
+    );
+    assert!(text.contains("a multiple of 4096 bytes"), "{text}");
 }
 
 #[test]
@@ -172,17 +211,17 @@ fn what_is_no_snapshot_is_refused_by_name() {
     let mut bench = Bench::new();
     let address = bench.address.clone();
     bench.serve_to_write().end(0);
-    let text = bench.refused(&["snapshot", &address, "a/b"], 2);
+    let text = refused(&["snapshot", &address, "a/b"], 2);
     assert!(text.contains("up to 64 letters, digits"), "{text}");
-    let text = bench.refused(&["snapshot", &address, "monday", "--remove"], 1);
+    let text = refused(&["snapshot", &address, "monday", "--remove"], 1);
     assert!(text.contains("there is no snapshot monday"), "{text}");
-    bench.done(&["snapshot", &address, "monday"]);
-    let text = bench.refused(&["snapshot", &address, "monday"], 1);
+    done(&["snapshot", &address, "monday"]);
+    let text = refused(&["snapshot", &address, "monday"], 1);
     assert!(
         text.contains("there is a snapshot monday already"),
         "{text}"
     );
-    let text = bench.refused(&["rollback", &address, "monday"], 1);
+    let text = refused(&["rollback", &address, "monday"], 1);
     assert!(text.contains("it is encrypted"), "{text}");
 
     // A snapshot is of a volume in a bucket, and takes no writes.

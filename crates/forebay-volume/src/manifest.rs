@@ -1,4 +1,5 @@
-//! The manifest: the facts of a volume that never change, in lines that a person can read.
+//! The manifest: the facts of a volume that never change, in lines that a person can read. The
+//! length is one of them only until somebody resizes the volume, which a record says.
 
 use crate::checksum::crc32c;
 use crate::fault::VolumeFault;
@@ -16,7 +17,7 @@ pub const CHUNKS_LIMIT: u64 = 1 << 22;
 const LEAST_CHUNK_BYTES: u32 = 64 << 10;
 const LARGEST_CHUNK_BYTES: u32 = 8 << 20;
 
-/// The facts of a volume that never change.
+/// The facts of a volume that never change, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// A number that no other volume has.
@@ -27,6 +28,8 @@ pub struct Manifest {
     pub chunk_bytes: u32,
     /// How pages lie in objects.
     pub pages: PageFormat,
+    /// The length with which it was made: that is what its object says.
+    made_bytes: u64,
 }
 
 impl Manifest {
@@ -63,6 +66,7 @@ impl Manifest {
             length_bytes,
             chunk_bytes,
             pages: PageFormat::Plain,
+            made_bytes: length_bytes,
         };
         if length_bytes.div_ceil(chunk_bytes.into()) > CHUNKS_LIMIT {
             let most = CHUNKS_LIMIT * u64::from(chunk_bytes);
@@ -78,6 +82,38 @@ impl Manifest {
     #[must_use]
     pub fn with_pages(self, pages: PageFormat) -> Manifest {
         Manifest { pages, ..self }
+    }
+
+    /// The same volume with another length.
+    ///
+    /// # Errors
+    /// As [`Manifest::new`].
+    pub fn with_length(self, length_bytes: u64) -> Result<Manifest, VolumeFault> {
+        Manifest::new(self.id, length_bytes, self.chunk_bytes)?;
+        Ok(Manifest {
+            length_bytes,
+            ..self
+        })
+    }
+
+    /// The same volume as it was made.
+    #[must_use]
+    pub fn as_made(self) -> Manifest {
+        Manifest {
+            length_bytes: self.made_bytes,
+            ..self
+        }
+    }
+
+    /// The chunks that have other pages than in `other`, which is the same volume with another
+    /// length, and pages in both: the last one of each, at most.
+    pub fn reshaped(&self, other: &Manifest) -> Vec<u64> {
+        let both = self.chunks().min(other.chunks());
+        let ends = [self, other].map(|it| it.chunks() - 1);
+        let mut chunks: Vec<u64> = ends.into_iter().filter(|&chunk| chunk < both).collect();
+        chunks.dedup();
+        chunks.retain(|&chunk| self.pages_of(chunk) != other.pages_of(chunk));
+        chunks
     }
 
     /// The chunks of the volume; the last one may lie across its end.
@@ -120,7 +156,7 @@ impl Manifest {
         };
         let text = format!(
             "forebay volume {format}\nid {:032x}\nlength_bytes {}\nchunk_bytes {}\n{pages}",
-            self.id, self.length_bytes, self.chunk_bytes
+            self.id, self.made_bytes, self.chunk_bytes
         );
         let checksum = crc32c(text.as_bytes());
         format!("{text}crc32c {checksum:08x}\n").into_bytes()
@@ -200,6 +236,35 @@ mod tests {
             );
         }
         assert!(Manifest::new(1, CHUNKS_LIMIT << 16, 1 << 16).is_ok());
+    }
+
+    #[test]
+    fn a_length_changes_the_last_chunks_alone_and_not_the_object() {
+        let of = |pages: u64| Manifest::new(1, pages * PAGE_BYTES, 64 << 10);
+        let made = of(20).expect("it is possible");
+        for (pages, reshaped) in [
+            (20, &[][..]),
+            (16, &[]),
+            (18, &[1]),
+            (32, &[1]),
+            (33, &[1]),
+            (40, &[1]),
+            (3, &[0]),
+        ] {
+            let other = made
+                .with_length(pages * PAGE_BYTES)
+                .expect("it is possible");
+            assert_eq!(other.reshaped(&made), reshaped, "{pages} pages");
+            assert_eq!(made.reshaped(&other), reshaped, "{pages} pages");
+            assert_eq!(other.encode(), made.encode());
+            assert_eq!(other.as_made(), made);
+            let new = of(pages).expect("it is possible");
+            assert_eq!(
+                other.pages_of(other.chunks() - 1),
+                new.pages_of(new.chunks() - 1)
+            );
+        }
+        assert!(made.with_length(1).is_err());
     }
 
     #[test]

@@ -24,8 +24,10 @@ const INLINE_ENTRY_BYTES: u64 = 96;
 /// Bytes of an entry of the object, more than usual: four are the checksum.
 const OBJECT_ENTRY_BYTES: u64 = 12;
 const MAGIC: [u8; 6] = *b"FBVMAP";
-/// Maps of format 1 do not name their volume, and their entries have 28 bytes.
+/// Maps of format 1 do not name their volume, and their entries have 28 bytes. Those of format 3
+/// say how long the volume is, because it was resized.
 const FORMAT: u16 = 2;
+const RESIZED_FORMAT: u16 = 3;
 
 /// A page that lies in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +70,8 @@ impl ChunkObject {
 pub struct Map {
     /// The checksum of the manifest.
     volume: u32,
+    /// The length of the volume, if it is not the one with which it was made.
+    resized_bytes: Option<u64>,
     number: u64,
     checksum: u32,
     epoch: u64,
@@ -97,6 +101,7 @@ impl Map {
     pub fn new(manifest: &Manifest) -> Map {
         Map {
             volume: manifest.checksum(),
+            resized_bytes: None,
             number: 0,
             checksum: manifest.checksum(),
             epoch: 0,
@@ -109,6 +114,15 @@ impl Map {
             pages: BTreeMap::new(),
             records: BTreeMap::new(),
         }
+    }
+
+    /// The manifest of its volume, which is `manifest`, with the length that the volume has here.
+    pub fn manifest(&self, manifest: &Manifest) -> Manifest {
+        let made = manifest.as_made();
+        self.resized_bytes.map_or(made, |length_bytes| {
+            made.with_length(length_bytes)
+                .expect("the length has been judged")
+        })
     }
 
     /// The last record that is in it.
@@ -198,6 +212,7 @@ impl Map {
         record: &Record,
         checksum: u32,
     ) -> Result<(), VolumeFault> {
+        let manifest = &self.manifest(manifest);
         self.judge(manifest, record)
             .map_err(|what| VolumeFault::Damaged {
                 key: log_key(record.number),
@@ -231,6 +246,10 @@ impl Map {
                     self.set_page(*page, inline);
                 }
             }
+            Body::Resize {
+                length_bytes,
+                chunks,
+            } => self.resize(manifest, *length_bytes, chunks),
             Body::Close => self.is_open = false,
         }
         self.settled = record.settled;
@@ -255,14 +274,58 @@ impl Map {
         if !is_next && !is_same {
             return Err("its writer had no right to it");
         }
-        if let Body::Commit { chunks, pages } = &record.body {
-            let is_out = |&(chunk, _): &(u64, Content)| chunk >= manifest.chunks();
-            if chunks.iter().any(is_out) || pages.iter().any(|(page, _)| *page >= manifest.pages())
-            {
-                return Err("it lies past the end of the volume");
+        let past_the_end = Err("it lies past the end of the volume");
+        match &record.body {
+            Body::Commit { chunks, pages } => {
+                let is_out = |&(chunk, _): &(u64, Content)| chunk >= manifest.chunks();
+                let is_page_out = |(page, _): &(u64, Vec<u8>)| *page >= manifest.pages();
+                if chunks.iter().any(is_out) || pages.iter().any(is_page_out) {
+                    return past_the_end;
+                }
             }
+            Body::Resize {
+                length_bytes,
+                chunks,
+            } => {
+                let new = manifest.with_length(*length_bytes);
+                let new = new.map_err(|_| "a length that no volume has")?;
+                if chunks.iter().any(|&(chunk, _)| chunk >= new.chunks()) {
+                    return past_the_end;
+                }
+                let is_named = |end: u64| chunks.iter().any(|&(chunk, _)| chunk == end);
+                let ends = manifest.reshaped(&new).into_iter();
+                if !ends
+                    .into_iter()
+                    .all(|end| self.is_hole(manifest, end) || is_named(end))
+                {
+                    return Err("a chunk whose pages it changes is missing in it");
+                }
+            }
+            Body::Open { .. } | Body::Close => {}
         }
         Ok(())
+    }
+
+    /// Whether `chunk` of the volume with `manifest` is zeros.
+    pub fn is_hole(&self, manifest: &Manifest, chunk: u64) -> bool {
+        let pages = manifest.pages_of(chunk);
+        self.chunk(chunk).is_none() && self.pages_in(pages).next().is_none()
+    }
+
+    /// `manifest` has the length before.
+    fn resize(&mut self, manifest: &Manifest, length_bytes: u64, chunks: &[(u64, Content)]) {
+        for &(chunk, content) in chunks {
+            self.set_chunk(manifest, chunk, content);
+        }
+        self.resized_bytes = Some(length_bytes);
+        let new = self.manifest(manifest);
+        let past = self.chunks().filter(|(chunk, _)| *chunk >= new.chunks());
+        for chunk in past.map(|(chunk, _)| chunk).collect::<Vec<u64>>() {
+            self.chunks.remove(chunk);
+        }
+        for (_, inline) in self.pages.split_off(&new.pages()) {
+            self.leave(Some(inline));
+        }
     }
 
     fn set_chunk(&mut self, manifest: &Manifest, chunk: u64, content: Content) {
@@ -323,7 +386,8 @@ impl Map {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.object_bytes() as usize);
         bytes.extend(MAGIC);
-        bytes.extend(FORMAT.to_le_bytes());
+        let format = self.resized_bytes.map_or(FORMAT, |_| RESIZED_FORMAT);
+        bytes.extend(format.to_le_bytes());
         bytes.extend(self.number.to_le_bytes());
         bytes.extend(self.checksum.to_le_bytes());
         bytes.extend(self.epoch.to_le_bytes());
@@ -331,6 +395,9 @@ impl Map {
         bytes.extend(self.settled.to_le_bytes());
         bytes.extend(u32::from(self.is_open).to_le_bytes());
         bytes.extend(self.volume.to_le_bytes());
+        if let Some(length_bytes) = self.resized_bytes {
+            bytes.extend(length_bytes.to_le_bytes());
+        }
         let count = |bytes: &mut Vec<u8>, count: usize| {
             bytes.extend((count as u64).to_le_bytes());
         };
@@ -391,7 +458,7 @@ impl Map {
     /// [`VolumeFault::Newer`], [`VolumeFault::Damaged`].
     pub fn decode(manifest: &Manifest, number: u64, bytes: &[u8]) -> Result<Map, VolumeFault> {
         let key = map_key(number);
-        let mut fields = Fields::open(&key, bytes, MAGIC, FORMAT)?;
+        let mut fields = Fields::open(&key, bytes, MAGIC, RESIZED_FORMAT)?;
         let mut map = Map {
             number: fields.u64()?,
             checksum: fields.u32()?,
@@ -408,6 +475,13 @@ impl Map {
         if fields.format() > 1 && fields.u32()? != map.volume {
             return Err(fields.damaged("it is of another volume"));
         }
+        if fields.format() >= RESIZED_FORMAT {
+            let length_bytes = fields.u64()?;
+            let is_length = manifest.with_length(length_bytes).is_ok();
+            map.resized_bytes = Some(length_bytes).filter(|_| is_length);
+            map.resized_bytes.ok_or(fields.damaged("its length"))?;
+        }
+        let manifest = &map.manifest(manifest);
         if map.number != number {
             return Err(fields.damaged("its number"));
         }

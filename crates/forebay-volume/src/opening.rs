@@ -156,7 +156,7 @@ impl Opening {
             Step::Manifest => match reply {
                 Reply::Bytes(bytes) => {
                     let manifest = Manifest::decode(&bytes)?;
-                    self.step = self.found(manifest)?;
+                    self.step = self.found(manifest);
                 }
                 Reply::Missing if self.is_traced => {
                     let key = MANIFEST_KEY.to_owned();
@@ -195,7 +195,7 @@ impl Opening {
                     let Access::Write(writing) = &self.access else {
                         return Ok(Progress::Done(opened));
                     };
-                    writing.check_use(&opened.map)?;
+                    writing.check(&opened)?;
                     self.step = match opened.last.take() {
                         Some(copying) => Step::Complete(Box::new(opened), copying),
                         None => Step::Fence(Box::new(Fence::new(opened, writing, false)?)),
@@ -236,23 +236,15 @@ impl Opening {
         Ok(Step::Fence(Box::new(fence)))
     }
 
-    fn found(&self, manifest: Manifest) -> Result<Step, VolumeFault> {
+    fn found(&self, manifest: Manifest) -> Step {
         let Access::Write(writing) = &self.access else {
-            return Ok(read(manifest));
+            return read(manifest);
         };
-        match writing.create {
-            Some(asked) if asked.length_bytes != manifest.length_bytes => {
-                Err(VolumeFault::WrongLength {
-                    found_bytes: manifest.length_bytes,
-                    asked_bytes: asked.length_bytes,
-                })
-            }
-            _ if self.is_probed => Ok(read(manifest)),
-            _ => Ok(Step::Probe(
-                Probe::new(probe_key(writing.writer)),
-                Some(manifest),
-            )),
+        if self.is_probed {
+            return read(manifest);
         }
+        let probe = Probe::new(probe_key(writing.writer));
+        Step::Probe(probe, Some(manifest))
     }
 
     fn not_found(&self) -> Result<Step, VolumeFault> {
@@ -280,7 +272,7 @@ impl Opening {
 }
 
 fn read(manifest: Manifest) -> Step {
-    Step::Read(manifest, Box::new(Reading::new(manifest)))
+    Step::Read(manifest, Box::new(Reading::new(manifest.as_made())))
 }
 
 enum Fenced {
@@ -326,7 +318,7 @@ impl Opened {
 
     fn new(manifest: Manifest, read: Read) -> Opened {
         Opened {
-            manifest,
+            manifest: read.map.manifest(&manifest),
             map: read.map,
             base: read.base,
             older: read.older,
@@ -338,8 +330,16 @@ impl Opened {
 
 impl Writing {
     /// # Errors
-    /// [`VolumeFault::InUse`].
-    fn check_use(&self, map: &Map) -> Result<(), VolumeFault> {
+    /// [`VolumeFault::WrongLength`], [`VolumeFault::InUse`].
+    fn check(&self, opened: &Opened) -> Result<(), VolumeFault> {
+        let (map, found_bytes) = (&opened.map, opened.manifest.length_bytes);
+        let asked_bytes = self.create.map_or(found_bytes, |asked| asked.length_bytes);
+        if asked_bytes != found_bytes {
+            return Err(VolumeFault::WrongLength {
+                found_bytes,
+                asked_bytes,
+            });
+        }
         if map.is_open() && !self.take_over && map.writer() != self.writer {
             return Err(VolumeFault::InUse {
                 who: map.who().to_owned(),

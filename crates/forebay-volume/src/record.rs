@@ -10,9 +10,10 @@ use crate::pages::PageFormat;
 
 const MAGIC: [u8; 6] = *b"FBVREC";
 /// Records of format 1 have one copy, fewer pages, and do not name a map; the pages of format 3 are
-/// encrypted.
+/// encrypted; one of format 4 changes the length of the volume.
 const FORMAT: u16 = 2;
 const SEALED_FORMAT: u16 = 3;
+const RESIZED_FORMAT: u16 = 4;
 const OLD_INLINE_PAGES: usize = 16;
 /// Bytes before the entries, and of one entry.
 const HEAD_BYTES: usize = 8 + 8 + 8 + 16 + 8 + 4 + 4 + 8 + 8;
@@ -51,6 +52,14 @@ pub enum Body {
         chunks: Vec<(u64, Content)>,
         /// Pages, by number, as they lie in the record: see [`PageFormat::record_bytes`].
         pages: Vec<(u64, Vec<u8>)>,
+    },
+    /// The volume gets another length. What lies past that is gone.
+    Resize {
+        /// The new length.
+        length_bytes: u64,
+        /// Chunks that change with it: those at the old and the new end among them, if they have
+        /// other pages than before.
+        chunks: Vec<(u64, Content)>,
     },
     /// The writer has ended.
     Close,
@@ -107,6 +116,7 @@ impl Record {
             Body::Open { who } => (0, &[], &[], who),
             Body::Commit { chunks, pages } => (1, chunks, pages, ""),
             Body::Close => (2, &[], &[], ""),
+            Body::Resize { chunks, .. } => (3, chunks, &[], ""),
         };
         bytes.extend(kind.to_le_bytes());
         bytes.extend((chunks.len() as u64).to_le_bytes());
@@ -130,6 +140,9 @@ impl Record {
             bytes.extend(content);
         }
         bytes.extend(who.as_bytes());
+        if let Body::Resize { length_bytes, .. } = self.body {
+            bytes.extend(length_bytes.to_le_bytes());
+        }
         // At the end, so that pages lie where they lay in format 1.
         bytes.extend(self.mapped.to_le_bytes());
         let checksum = close(&mut bytes);
@@ -141,6 +154,7 @@ impl Record {
             Body::Commit { pages, .. } if pages.iter().any(|(_, it)| it.len() != PAGE) => {
                 SEALED_FORMAT
             }
+            Body::Resize { .. } => RESIZED_FORMAT,
             _ => FORMAT,
         }
     }
@@ -157,7 +171,7 @@ impl Record {
     /// [`VolumeFault::Newer`], [`VolumeFault::Damaged`].
     pub fn decode(number: u64, bytes: &[u8]) -> Result<(Record, u32), VolumeFault> {
         let key = log_key(number);
-        let mut fields = Fields::open(&key, bytes, MAGIC, SEALED_FORMAT)?;
+        let mut fields = Fields::open(&key, bytes, MAGIC, RESIZED_FORMAT)?;
         if fields.u64()? != number {
             return Err(fields.damaged("its number"));
         }
@@ -175,7 +189,21 @@ impl Record {
             return Err(fields.damaged("a count"));
         }
         let body = match kind {
-            1 => commit(&mut fields, epoch, chunks, pages as usize)?,
+            1 => {
+                let chunks = changed(&mut fields, epoch, chunks)?;
+                let pages = carried(&mut fields, pages as usize)?;
+                Body::Commit { chunks, pages }
+            }
+            3 if fields.format() != RESIZED_FORMAT => return Err(fields.damaged("its kind")),
+            3 if pages > 0 => return Err(fields.damaged("a count")),
+            3 => {
+                let chunks = changed(&mut fields, epoch, chunks)?;
+                let length_bytes = fields.u64()?;
+                Body::Resize {
+                    length_bytes,
+                    chunks,
+                }
+            }
             0 | 2 if chunks > 0 || pages > 0 => return Err(fields.damaged("a count")),
             0 => Body::Open {
                 who: who(&mut fields, if is_old { 0 } else { MAPPED_BYTES })?,
@@ -209,18 +237,19 @@ fn who(fields: &mut Fields<'_>, after_bytes: usize) -> Result<String, VolumeFaul
     Ok(text.to_owned())
 }
 
-fn commit(
+/// The kind of an entry, a checksum, the chunk or the page, and the number of an object.
+fn entry(fields: &mut Fields<'_>) -> Result<(u32, u32, u64, u64), VolumeFault> {
+    Ok((fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?))
+}
+
+/// The chunks of a record.
+fn changed(
     fields: &mut Fields<'_>,
     epoch: u64,
-    chunks: usize,
-    pages: usize,
-) -> Result<Body, VolumeFault> {
-    let entry = |fields: &mut Fields<'_>| {
-        let (kind, crc) = (fields.u32()?, fields.u32()?);
-        Ok((kind, crc, fields.u64()?, fields.u64()?))
-    };
-    let mut changed = Vec::with_capacity(chunks);
-    for _ in 0..chunks {
+    count: usize,
+) -> Result<Vec<(u64, Content)>, VolumeFault> {
+    let mut changed = Vec::with_capacity(count);
+    for _ in 0..count {
         let content = match entry(fields)? {
             (0, 0, chunk, 0) => (chunk, Content::Hole),
             (1, crc, chunk, number) => {
@@ -231,8 +260,13 @@ fn commit(
         };
         changed.push(content);
     }
-    let mut sums = Vec::with_capacity(pages);
-    for _ in 0..pages {
+    Ok(changed)
+}
+
+/// The pages of a record.
+fn carried(fields: &mut Fields<'_>, count: usize) -> Result<Vec<(u64, Vec<u8>)>, VolumeFault> {
+    let mut sums = Vec::with_capacity(count);
+    for _ in 0..count {
         match entry(fields)? {
             (2, crc, page, 0) => sums.push((page, crc)),
             _ => return Err(fields.damaged("an entry")),
@@ -242,7 +276,7 @@ fn commit(
         SEALED_FORMAT => PageFormat::Encrypted.record_bytes() as usize,
         _ => PAGE,
     };
-    let mut carried = Vec::with_capacity(pages);
+    let mut carried = Vec::with_capacity(count);
     for (page, crc) in sums {
         let content = fields.bytes(page_bytes)?;
         if crc32c(content) != crc {
@@ -250,10 +284,7 @@ fn commit(
         }
         carried.push((page, content.to_vec()));
     }
-    Ok(Body::Commit {
-        chunks: changed,
-        pages: carried,
-    })
+    Ok(carried)
 }
 
 /// Where page `index` of a record with this many chunks and pages begins in its object. All pages

@@ -130,6 +130,8 @@ pub struct Writer {
     /// Chunk objects that are being made, by number, and the newest layer that is in them.
     making: BTreeMap<u64, u64>,
     sealed: Option<Twins>,
+    /// The next record gives the volume the length that `manifest` has already.
+    is_resizing: bool,
     /// The pages of that record, if they are encrypted there.
     unsealed: BTreeMap<u64, Vec<u8>>,
     /// Pages that lie in records and shall lie in the next one.
@@ -171,6 +173,7 @@ impl Writer {
             sealed: None,
             unsealed: BTreeMap::new(),
             moved: Vec::new(),
+            is_resizing: false,
             is_fenced: false,
             spares: Vec::new(),
         }
@@ -354,8 +357,27 @@ impl Writer {
         self.fresh.fullest(count, self.manifest.chunk_pages())
     }
 
+    /// From now on, and from the next record on for all others, the volume has `length_bytes`. Each
+    /// of its chunks that is reshaped ([`Manifest::reshaped`]) and no hole has to be made before
+    /// that record.
+    ///
+    /// # Errors
+    /// [`VolumeFault::OutOfRange`].
+    ///
+    /// # Panics
+    /// If something waits for a record.
+    pub fn resize(&mut self, length_bytes: u64) -> Result<(), VolumeFault> {
+        assert!(!self.has_changes(), "what was written comes first");
+        self.manifest = self.manifest.with_length(length_bytes)?;
+        self.is_resizing = true;
+        Ok(())
+    }
+
     /// What a commit needs now.
     pub fn need(&self) -> Need {
+        if self.is_resizing {
+            return Need::Record;
+        }
         let layer = self.next_layer();
         if layer.staged.is_empty() {
             return if layer.pending.is_empty() {
@@ -548,6 +570,14 @@ impl Writer {
             if let Some(object) = self.map.chunk(chunk) {
                 self.waste.replaced(object.name);
             }
+        }
+        if std::mem::take(&mut self.is_resizing) {
+            assert!(layer.staged.is_empty(), "the chunks at its end are objects");
+            let length_bytes = self.manifest.length_bytes;
+            return self.append(Body::Resize {
+                length_bytes,
+                chunks,
+            });
         }
         let pages = self.seal_pages(layer.staged);
         self.append(Body::Commit { chunks, pages });

@@ -104,6 +104,90 @@ fn a_golden_snapshot_is_made_and_read_as_ever() {
     assert_eq!(decoded, Ok(snapshot));
 }
 
+/// A record that makes the golden volume shorter, and the map after it.
+fn golden_resize() -> (Record, Map) {
+    let (mut records, _) = golden();
+    let manifest = manifest();
+    let mut map = Map::new(&manifest);
+    for record in &records[..2] {
+        map.apply(&manifest, record, record.encode().1).unwrap();
+    }
+    let object = Content::Object {
+        name: ChunkName {
+            epoch: 1,
+            number: 6,
+        },
+        crc: 0xef01,
+    };
+    let body = Body::Resize {
+        length_bytes: (1 << 20) + 2 * PAGE_BYTES,
+        chunks: vec![(1, object)],
+    };
+    let record = Record {
+        body,
+        prior: map.checksum(),
+        ..records.remove(2)
+    };
+    map.apply(&manifest, &record, record.encode().1).unwrap();
+    (record, map)
+}
+
+#[test]
+fn a_golden_change_of_the_length_is_made_and_read_as_ever() {
+    let golden: [&[u8]; 2] = [
+        include_bytes!("golden/resized/log-3"),
+        include_bytes!("golden/resized/map-3"),
+    ];
+    let (record, map) = golden_resize();
+    let (bytes, checksum) = record.encode();
+    assert!(bytes == golden[0], "the record");
+    assert_eq!(Record::decode(3, golden[0]), Ok((record, checksum)));
+    assert!(map.encode() == golden[1], "the map");
+    assert_eq!(Map::decode(&manifest(), 3, golden[1]), Ok(map.clone()));
+    assert_eq!(map.manifest(&manifest()).pages(), 258);
+    assert_eq!(map.chunk(2), None, "it lies past the end");
+    for object in golden {
+        for at in 0..object.len() {
+            let mut changed = object.to_vec();
+            changed[at] ^= 1;
+            assert!(Record::decode(3, &changed).is_err(), "byte {at}");
+            assert!(Map::decode(&manifest(), 3, &changed).is_err(), "byte {at}");
+        }
+    }
+}
+
+#[test]
+fn a_change_of_the_length_that_would_tear_a_chunk_is_damage() {
+    let (record, _) = golden_resize();
+    let manifest = manifest();
+    let (records, _) = golden();
+    let mut map = Map::new(&manifest);
+    for record in &records[..2] {
+        map.apply(&manifest, record, record.encode().1).unwrap();
+    }
+    let before = map.clone();
+    for (length_bytes, chunks) in [
+        // Page 256 lies in a record, in the chunk at the new end.
+        ((1 << 20) + 2 * PAGE_BYTES, vec![]),
+        (1 << 20, vec![(1, Content::Hole)]),
+        (0, vec![]),
+        (PAGE_BYTES + 1, vec![]),
+        (1 << 62, vec![]),
+    ] {
+        let body = Body::Resize {
+            length_bytes,
+            chunks,
+        };
+        let torn = Record {
+            body,
+            ..record.clone()
+        };
+        let refused = map.apply(&manifest, &torn, 1);
+        assert!(matches!(refused, Err(VolumeFault::Damaged { .. })));
+        assert_eq!(map, before);
+    }
+}
+
 /// Manifests with pages in other formats, a wrapped key, and an encrypted page in a record and in a
 /// chunk.
 fn golden_sealed() -> [(&'static str, Vec<u8>); 5] {
@@ -279,10 +363,10 @@ fn with_format(bytes: &[u8], format: u16) -> Vec<u8> {
 
 #[test]
 fn newer_records_and_maps_are_refused_by_name() {
-    let record = Record::decode(2, &with_format(GOLDEN_COMMIT, 4)).unwrap_err();
+    let record = Record::decode(2, &with_format(GOLDEN_COMMIT, 5)).unwrap_err();
     assert_eq!(
         record.to_string(),
-        "log/00000000000000000002 has format 4, and this program knows format 3; use a newer one"
+        "log/00000000000000000002 has format 5, and this program knows format 4; use a newer one"
     );
     let map = Map::decode(&manifest(), 3, &with_format(GOLDEN_MAP, 9)).unwrap_err();
     assert!(

@@ -6,12 +6,12 @@ use crate::error::CommandError;
 use chrono::DateTime;
 use clap::{Args, Subcommand};
 use forebay_base::sync::{Mutex, lock};
-use forebay_base::units::show_bytes;
+use forebay_base::units::{parse_size, show_bytes};
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_bucket::{
     Bucket, BucketError, Checked, PageFormat, Progress, SnapshotName, VolumeFault, VolumeInfo,
     bucket_at, change_key, check, collect, copy, copy_snapshot, info, remove, remove_snapshot,
-    roll_back, take_snapshot,
+    resize, roll_back, take_snapshot,
 };
 use forebay_host::output::print;
 use forebay_rt::say;
@@ -56,6 +56,10 @@ pub(crate) enum TypedVolume {
     /// What differs is written again, and counts all at once. Nobody may serve the volume
     /// meanwhile. Take a snapshot before, if the present state may be needed.
     Rollback(TypedRollback),
+    /// Make the volume longer or shorter
+    ///
+    /// What is added is zeros. Nobody may serve the volume meanwhile.
+    Resize(TypedResize),
     /// Change the key of an encrypted volume
     ///
     /// The old key does not open it any more. No data is written again, and its server may go on
@@ -120,6 +124,25 @@ pub(crate) struct TypedRollback {
 }
 
 #[derive(Args)]
+pub(crate) struct TypedResize {
+    #[command(flatten)]
+    volume: TypedAddress,
+    /// The new length
+    #[arg(value_name = "SIZE", value_parser = parse_size)]
+    length_bytes: u64,
+    /// Make it shorter: what lies past SIZE is lost, but for what snapshots hold
+    #[arg(long)]
+    shrink: bool,
+    /// The key of the volume, if it is encrypted. Without this, the variable `FOREBAY_VOLUME_KEY`
+    /// is taken
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Do it although the last writer has not closed the volume
+    #[arg(long)]
+    take_over: bool,
+}
+
+#[derive(Args)]
 pub(crate) struct TypedKey {
     #[command(flatten)]
     volume: TypedAddress,
@@ -158,8 +181,20 @@ enum Task {
     RemoveSnapshot {
         name: SnapshotName,
     },
+    Change(Change),
+}
+
+/// What changes a volume that nobody serves, or its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Change {
     RollBack {
         name: SnapshotName,
+        key: Option<PathBuf>,
+        takes_over: bool,
+    },
+    Resize {
+        length_bytes: u64,
+        may_shrink: bool,
         key: Option<PathBuf>,
         takes_over: bool,
     },
@@ -202,20 +237,29 @@ impl From<TypedVolume> for VolumeArguments {
                 (Task::RemoveSnapshot { name }, volume)
             }
             TypedVolume::Rollback(typed) => {
-                let task = Task::RollBack {
+                let change = Change::RollBack {
                     name: typed.name,
                     key: typed.key_file,
                     takes_over: typed.take_over,
                 };
-                (task, typed.volume)
+                (Task::Change(change), typed.volume)
+            }
+            TypedVolume::Resize(typed) => {
+                let change = Change::Resize {
+                    length_bytes: typed.length_bytes,
+                    may_shrink: typed.shrink,
+                    key: typed.key_file,
+                    takes_over: typed.take_over,
+                };
+                (Task::Change(change), typed.volume)
             }
             TypedVolume::Key(TypedKey {
                 volume,
                 key_file: old,
                 new_key_file: new,
-            }) => (Task::Key { old, new }, volume),
+            }) => (Task::Change(Change::Key { old, new }), volume),
             TypedVolume::Remove(TypedRemoval { volume, force }) => {
-                (Task::Remove { is_forced: force }, volume)
+                (Task::Change(Change::Remove { is_forced: force }), volume)
             }
         };
         let address = typed.address;
@@ -229,68 +273,80 @@ pub(crate) fn run(arguments: &VolumeArguments) -> Result<(), CommandError> {
     let failed = |text: String| CommandError::Opened(format!("{name}: {text}"));
     let bucket = bucket_at(&arguments.address, false).map_err(|error| failed(error.to_string()))?;
     let failed = |error: BucketError| failed(error.to_string());
-    match &arguments.task {
-        Task::Info => {
-            let text = show(&info(bucket).map_err(failed)?);
-            print(&format!("{name}: {text}"))?;
-            Ok(())
-        }
+    let text = match &arguments.task {
+        Task::Info => show(&info(bucket).map_err(failed)?),
         Task::Gc => {
             let collected = collect(bucket).map_err(failed)?;
-            print(&format!(
-                "{name}: {} objects were removed, which frees {}\n",
+            format!(
+                "{} objects were removed, which frees {}\n",
                 collected.objects,
                 show_bytes(collected.bytes)
-            ))?;
-            Ok(())
+            )
         }
-        Task::Check => check_all(&name.to_string(), bucket, failed),
+        Task::Check => return check_all(&name.to_string(), bucket, failed),
         Task::Copy { to, snapshot, key } => {
-            copy_to(arguments, bucket, to, *snapshot, key.as_deref())
+            return copy_to(arguments, bucket, to, *snapshot, key.as_deref());
         }
-        Task::Snapshot { name: snapshot } => {
-            take_snapshot(bucket, *snapshot).map_err(failed)?;
-            print(&format!("{name}: the snapshot {snapshot} is taken\n"))?;
-            Ok(())
+        Task::Snapshot { name } => {
+            take_snapshot(bucket, *name).map_err(failed)?;
+            format!("the snapshot {name} is taken\n")
         }
-        Task::RemoveSnapshot { name: snapshot } => {
-            remove_snapshot(bucket, *snapshot).map_err(failed)?;
-            print(&format!(
-                "{name}: the snapshot {snapshot} is removed; forebay volume gc frees what it held\n"
-            ))?;
-            Ok(())
+        Task::RemoveSnapshot { name } => {
+            remove_snapshot(bucket, *name).map_err(failed)?;
+            format!("the snapshot {name} is removed; forebay volume gc frees what it held\n")
         }
-        Task::RollBack {
-            name: snapshot,
+        Task::Change(task) => change(task, bucket)?.map_err(failed)?,
+    };
+    print(&format!("{name}: {text}"))?;
+    Ok(())
+}
+
+/// Does it.
+fn change(
+    task: &Change,
+    bucket: Arc<dyn Bucket>,
+) -> Result<Result<String, BucketError>, CommandError> {
+    Ok(match task {
+        Change::RollBack {
+            name,
             key,
             takes_over,
         } => {
             let (key, progress) = (owner_key(key.as_deref())?, progress("written"));
-            let rolled = roll_back(bucket, *snapshot, key.as_ref(), *takes_over, &progress);
-            let written = rolled.map_err(failed)?;
-            print(&format!(
-                "{name}: it is as of the snapshot {snapshot} again; {} were written\n",
-                show_bytes(written.bytes)
-            ))?;
-            Ok(())
+            let rolled = roll_back(bucket, *name, key.as_ref(), *takes_over, &progress);
+            rolled.map(|written| {
+                let written = show_bytes(written.bytes);
+                format!("it is as of the snapshot {name} again; {written} were written\n")
+            })
         }
-        Task::Key { old, new } => {
-            let old = owner_key(old.as_deref())?;
-            let old = old.ok_or(failed(VolumeFault::KeyNeeded.into()))?;
-            change_key(bucket, &old, &key_in(new)?).map_err(failed)?;
-            print(&format!("{name}: the new key opens it from now on\n"))?;
-            Ok(())
+        Change::Resize {
+            length_bytes,
+            may_shrink,
+            key,
+            takes_over,
+        } => {
+            let key = owner_key(key.as_deref())?;
+            let resized = resize(
+                bucket,
+                *length_bytes,
+                *may_shrink,
+                key.as_ref(),
+                *takes_over,
+            );
+            resized.map(|()| format!("it has {} now\n", show_bytes(*length_bytes)))
         }
-        Task::Remove { is_forced } => {
-            let removed = remove(bucket, *is_forced, &progress("removed")).map_err(failed)?;
-            print(&format!(
-                "{name}: {} objects with {} were removed\n",
-                removed.objects,
-                show_bytes(removed.bytes)
-            ))?;
-            Ok(())
+        Change::Key { old, new } => match owner_key(old.as_deref())? {
+            Some(old) => change_key(bucket, &old, &key_in(new)?)
+                .map(|()| "the new key opens it from now on\n".to_owned()),
+            None => Err(VolumeFault::KeyNeeded.into()),
+        },
+        Change::Remove { is_forced } => {
+            remove(bucket, *is_forced, &progress("removed")).map(|removed| {
+                let bytes = show_bytes(removed.bytes);
+                format!("{} objects with {bytes} were removed\n", removed.objects)
+            })
         }
-    }
+    })
 }
 
 /// Copies the volume in `bucket`, or a snapshot of it, to `to`.

@@ -1,0 +1,307 @@
+//! Volumes that become longer and shorter, between snapshots, records of small commits, and `gc`.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../forebay-store/tests/support/mod.rs"]
+mod support;
+mod volumes;
+
+use forebay_base::sync::atomic::{AtomicU64, Ordering};
+use forebay_base::{PAGE_BYTES, Prng, Span};
+use forebay_bucket::{
+    Bucket, BucketError, BucketSettings, BucketStore, FolderBucket, OwnerKey, PageFormat, Trouble,
+    VolumeFault, check, collect, copy, resize, roll_back, take_snapshot,
+};
+use forebay_store::{Failure, IoKind};
+use forebay_volume::{Access, Call, Manifest, Reply, Writing};
+use std::sync::Arc;
+use support::Driver;
+use tempfile::TempDir;
+use volumes::{CHUNK, pattern};
+
+const PAGE: usize = PAGE_BYTES as usize;
+const CHUNK_PAGES: usize = CHUNK as usize / PAGE;
+const FORMATS: [PageFormat; 3] = [
+    PageFormat::Plain,
+    PageFormat::Checksum,
+    PageFormat::Encrypted,
+];
+
+fn key_of(pages: PageFormat) -> Option<OwnerKey> {
+    (pages == PageFormat::Encrypted).then(|| OwnerKey::parse(&[1; 32]).unwrap())
+}
+
+fn settings(pages: PageFormat) -> BucketSettings {
+    BucketSettings {
+        memory_bytes: 8 << 20,
+        answer_timeout: Span::from_secs(1),
+        dead_percent: Some(0),
+        key: key_of(pages),
+        ..BucketSettings::USUAL
+    }
+}
+
+/// A volume that nobody serves, and what is in it.
+struct Volume {
+    bucket: Arc<dyn Bucket>,
+    pages: PageFormat,
+    bytes: Vec<u8>,
+    prng: Prng,
+}
+
+impl Volume {
+    /// One of `count` pages, made in `folder`.
+    fn new(folder: &TempDir, pages: PageFormat, count: usize) -> Volume {
+        let bucket = FolderBucket::open(&folder.path().join("v"), true).unwrap();
+        let volume = Volume {
+            bucket: Arc::new(bucket),
+            pages,
+            bytes: vec![0; count * PAGE],
+            prng: Prng::from_seed(5),
+        };
+        let manifest = Manifest::new(7, (count * PAGE) as u64, CHUNK as u32).unwrap();
+        assert!(volume.open(Some(manifest.with_pages(pages))).close());
+        volume
+    }
+
+    fn open(&self, create: Option<Manifest>) -> Arc<BucketStore> {
+        let access = Access::Write(Writing {
+            writer: forebay_rt::fresh_number().unwrap(),
+            who: "host test".into(),
+            create,
+            take_over: false,
+        });
+        BucketStore::open(self.bucket.clone(), "v", access, settings(self.pages)).unwrap()
+    }
+
+    /// Writes of all sizes, up to the end, with a commit after each.
+    fn write(&mut self, rounds: u64) {
+        let store = self.open(None);
+        let driver = Driver::new(store.clone(), 4_096);
+        let all = self.bytes.len() / PAGE;
+        for _ in 0..rounds {
+            let count = [1, 3, CHUNK_PAGES][self.prng.below(3) as usize].min(all);
+            let first = self.prng.below((all - count) as u64 + 1) as usize;
+            let bytes = match self.prng.below(5) {
+                0 => vec![0; count * PAGE],
+                _ => pattern(self.prng.next_u64(), count * PAGE),
+            };
+            self.bytes[first * PAGE..][..bytes.len()].copy_from_slice(&bytes);
+            let at = (first * PAGE) as u64;
+            driver.write(BucketStore::OBJECT, at, &bytes).unwrap();
+            let committed = driver.order(IoKind::Commit, BucketStore::OBJECT, 0, 0);
+            assert_eq!(committed, Ok::<(), Failure>(()));
+        }
+        drop(driver);
+        assert!(store.close());
+    }
+
+    fn resize(&mut self, count: usize) {
+        let (bucket, key) = (self.bucket.clone(), key_of(self.pages));
+        let length = count * PAGE;
+        resize(bucket, length as u64, true, key.as_ref(), false).unwrap();
+        self.bytes.resize(length, 0);
+    }
+
+    fn assert_is(&self, bytes: &[u8], what: &str) {
+        let settings = settings(self.pages);
+        let store = BucketStore::open(self.bucket.clone(), "v", Access::Read, settings).unwrap();
+        assert_eq!(store.manifest().length_bytes, bytes.len() as u64, "{what}");
+        let driver = Driver::new(store, 4_096);
+        for at in (0..bytes.len()).step_by(CHUNK as usize) {
+            let length = (bytes.len() - at).min(CHUNK as usize);
+            let found = driver.read(BucketStore::OBJECT, at as u64, length as u64);
+            assert!(found == bytes[at..][..length], "{what}, byte {at}");
+        }
+        assert_eq!(
+            check(self.bucket.clone()).unwrap().faults,
+            [""; 0],
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn what_stays_is_the_same_and_what_is_added_is_zeros() {
+    for pages in FORMATS {
+        let folder = tempfile::tempdir().unwrap();
+        let mut volume = Volume::new(&folder, pages, 40);
+        let counts = [41, 100, 96, 90, 16, 15, 17, 64, 120, 119, 1, 50];
+        let mut snapshots = Vec::new();
+        for (round, count) in counts.into_iter().enumerate() {
+            let rounds = volume.prng.below(15);
+            volume.write(rounds);
+            if round % 4 == 1 {
+                let name = format!("s{round}").parse().unwrap();
+                take_snapshot(volume.bucket.clone(), name).unwrap();
+                snapshots.push((name, volume.bytes.clone()));
+            }
+            volume.resize(count);
+            volume.assert_is(&volume.bytes, "after a resize");
+            if round % 3 == 0 {
+                collect(volume.bucket.clone()).unwrap();
+                volume.assert_is(&volume.bytes, "after gc");
+            }
+        }
+        volume.write(20);
+        volume.assert_is(&volume.bytes, "at the end");
+        let copied = Arc::new(FolderBucket::open(&folder.path().join("copy"), true).unwrap());
+        copy(
+            volume.bucket.clone(),
+            copied.clone(),
+            &(Arc::new(|_, _| {}) as _),
+        )
+        .unwrap();
+        let copied = Volume {
+            bucket: copied,
+            pages,
+            bytes: Vec::new(),
+            prng: Prng::from_seed(6),
+        };
+        copied.assert_is(&volume.bytes, "the copy");
+        // Back to another length.
+        for (name, bytes) in snapshots {
+            let (bucket, key) = (volume.bucket.clone(), key_of(pages));
+            roll_back(
+                bucket,
+                name,
+                key.as_ref(),
+                false,
+                &(Arc::new(|_, _| {}) as _),
+            )
+            .unwrap();
+            volume.bytes.clone_from(&bytes);
+            volume.assert_is(&bytes, "after a rollback");
+            volume.write(10);
+            volume.assert_is(&volume.bytes, "written after a rollback");
+        }
+    }
+}
+
+/// Fails every making of an object after so many.
+struct Short {
+    inner: Arc<dyn Bucket>,
+    left: AtomicU64,
+}
+
+impl Bucket for Short {
+    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+        if matches!(call, Call::Make { .. }) {
+            let left = self.left.load(Ordering::Relaxed);
+            if left == 0 {
+                return Err(Trouble::lasting("the bucket is full", Failure::NoSpace));
+            }
+            self.left.store(left - 1, Ordering::Relaxed);
+        }
+        self.inner.ask(call)
+    }
+}
+
+#[test]
+fn a_resize_that_is_interrupted_is_done_or_is_not() {
+    for (count, left) in [30, 21, 17]
+        .into_iter()
+        .flat_map(|it| (0..8).map(move |left| (it, left)))
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let mut volume = Volume::new(&folder, PageFormat::Checksum, 25);
+        volume.write(12);
+        let short = Arc::new(Short {
+            inner: volume.bucket.clone(),
+            left: AtomicU64::new(left),
+        });
+        let length = count * PAGE;
+        let resized = resize(short, length as u64, true, None, false);
+        let settings = settings(volume.pages);
+        let store = BucketStore::open(volume.bucket.clone(), "v", Access::Read, settings).unwrap();
+        let found = store.manifest().length_bytes as usize;
+        if resized.is_ok() {
+            assert_eq!(found, length, "{left}");
+        } else {
+            assert!([length, volume.bytes.len()].contains(&found), "{left}");
+        }
+        volume.bytes.resize(found, 0);
+        volume.assert_is(&volume.bytes, "whichever it is");
+    }
+}
+
+#[test]
+fn what_a_person_did_not_mean_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut volume = Volume::new(&folder, PageFormat::Encrypted, 40);
+    volume.write(20);
+    let key = key_of(volume.pages);
+    let call = |length_bytes, shrinks, key: Option<&OwnerKey>| {
+        resize(volume.bucket.clone(), length_bytes, shrinks, key, false)
+    };
+    let refused = call(4_096, false, key.as_ref()).unwrap_err();
+    assert!(matches!(refused, BucketError::Shrinks { .. }), "{refused}");
+    assert!(refused.to_string().contains("--shrink"), "{refused}");
+    for length_bytes in [0, 4_095, 1 << 60] {
+        let refused = call(length_bytes, true, key.as_ref()).unwrap_err();
+        let fault = matches!(refused, BucketError::Volume(VolumeFault::OutOfRange { .. }));
+        assert!(fault, "{refused}");
+    }
+    let refused = call(1 << 20, true, None).unwrap_err();
+    assert!(matches!(
+        refused,
+        BucketError::Volume(VolumeFault::KeyNeeded)
+    ));
+    volume.assert_is(&volume.bytes, "it has not changed");
+
+    let store = volume.open(None);
+    let refused = call(1 << 20, true, key.as_ref()).unwrap_err();
+    assert!(matches!(
+        refused,
+        BucketError::Volume(VolumeFault::InUse { .. })
+    ));
+    assert!(!store.is_fenced());
+    assert!(store.close());
+
+    // Somebody who makes the volume if it is not there is told that it has another length.
+    call(1 << 20, true, key.as_ref()).unwrap();
+    let asked = Manifest::new(7, 40 * PAGE_BYTES as u64, CHUNK as u32).unwrap();
+    let access = Access::Write(Writing {
+        writer: 1,
+        who: "host test".into(),
+        create: Some(asked.with_pages(volume.pages)),
+        take_over: true,
+    });
+    let refused = BucketStore::open(volume.bucket.clone(), "v", access, settings(volume.pages));
+    let fault = VolumeFault::WrongLength {
+        found_bytes: 1 << 20,
+        asked_bytes: 40 * PAGE_BYTES as u64,
+    };
+    assert!(matches!(refused, Err(BucketError::Volume(found)) if found == fault));
+}
+
+/// A map of a large volume has no room in the memory that was enough before.
+#[test]
+fn a_volume_that_has_become_too_large_is_refused_and_left_to_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let volume = Volume::new(&folder, PageFormat::Checksum, 40);
+    resize(volume.bucket.clone(), 128 << 30, false, None, false).unwrap();
+    let access = |writer| {
+        Access::Write(Writing {
+            writer,
+            who: "host test".into(),
+            create: None,
+            take_over: false,
+        })
+    };
+    for writer in [1, 2] {
+        let refused = BucketStore::open(
+            volume.bucket.clone(),
+            "v",
+            access(writer),
+            settings(volume.pages),
+        );
+        assert!(matches!(refused, Err(BucketError::Memory { .. })));
+    }
+    let larger = BucketSettings {
+        memory_bytes: 256 << 20,
+        ..settings(volume.pages)
+    };
+    let store = BucketStore::open(volume.bucket.clone(), "v", access(3), larger).unwrap();
+    assert!(store.close());
+}
