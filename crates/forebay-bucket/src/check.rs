@@ -134,7 +134,8 @@ impl Asker {
         let mut there = numbers(&self.list(LOG_PREFIX)?, LOG_PREFIX);
         there.extend(numbers(&self.list(TWIN_PREFIX)?, TWIN_PREFIX));
         let is_complete = (1..=older).all(|number| there.contains(&number));
-        if !is_complete && older < opened.base {
+        // A program that kept one map has removed records without that object.
+        if !is_complete && older < opened.base && !self.is_old_map(older)? {
             items.push(Item::Mapped);
         }
         if manifest.pages == PageFormat::Encrypted {

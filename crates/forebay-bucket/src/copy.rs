@@ -14,6 +14,7 @@ use forebay_volume::{
     SNAPSHOT_PREFIX, TWIN_PREFIX, Twin, VolumeFault, Writer, Writing, check_wrapped, map_key,
     number_of, wrapped_key,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -133,6 +134,7 @@ fn copy_state(
     progress: &Arc<Progress>,
 ) -> Result<Collected, Uncopied> {
     let items = from.items(&opened)?;
+    let key_numbers = key_numbers_of(&items);
     let last = opened.map.number();
     let has_all_records = records_of(&items).eq(1..=last);
     let manifest = opened.manifest;
@@ -163,6 +165,10 @@ fn copy_state(
             return Err(BucketError::Occupied.into());
         }
     }
+    // Nor must a key open the copy that does not open the volume any more.
+    for number in to.key_numbers(manifest.id)?.difference(&key_numbers) {
+        to.remove_batch(&Twin::BOTH.map(|twin| wrapped_key(manifest.id, twin, *number)))?;
+    }
     if !has_all_records {
         to.make(MAPPED_KEY.to_owned(), MAPPED.to_vec())?;
         sum.objects += 1;
@@ -170,6 +176,14 @@ fn copy_state(
     to.make(MANIFEST_KEY.to_owned(), manifest.encode())?;
     sum.objects += 1;
     Ok(sum)
+}
+
+fn key_numbers_of(items: &[Item]) -> BTreeSet<u64> {
+    let numbers = items.iter().filter_map(|item| match item {
+        Item::Key(number) => Some(*number),
+        _ => None,
+    });
+    numbers.collect()
 }
 
 /// The records of `items`, which has them in order.

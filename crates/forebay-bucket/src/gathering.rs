@@ -2,7 +2,7 @@
 //! of milliseconds for a record, and many programs flush more often than they need.
 //!
 //! - invariant BS4: what a commit was answered for is staged, and stays so until a record holds it.
-//!   A record that fails is tried again after the interval, and the next commit hears of it.
+//!   A record that fails is tried again later, and the next commit hears of it.
 
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
@@ -10,6 +10,8 @@ use forebay_rt::thread::{Stopwatch, pause_current};
 use forebay_rt::wait::{Gate, Slot, WaitQueue, either};
 use forebay_store::{Failure, Finish, FinishedIo};
 
+/// A bucket that has just refused a record is not asked again at once, however short the interval.
+const RETRY_INTERVAL: Span = Span::from_secs(2);
 /// Somebody may want the thread to end.
 const LOOK: Span = Span::from_millis(100);
 
@@ -30,6 +32,8 @@ struct State {
     under_way: u32,
     /// The next commit hears of it.
     failure: Option<Failure>,
+    /// Whether the last record failed.
+    has_failed: bool,
 }
 
 impl Gathering {
@@ -78,8 +82,13 @@ impl Gathering {
 
     fn pause(&self) -> bool {
         let clock = Stopwatch::start();
+        let interval = if lock(&self.state).has_failed {
+            self.interval.max(RETRY_INTERVAL)
+        } else {
+            self.interval
+        };
         loop {
-            let left = self.interval.saturating_sub(clock.elapsed());
+            let left = interval.saturating_sub(clock.elapsed());
             if left == Span::ZERO || self.stopped.is_open() {
                 return !self.stopped.is_open();
             }
@@ -101,6 +110,7 @@ impl Gathering {
             state.under_way -= 1;
             // Nothing is lost by a failure before that.
             state.failure = result.err();
+            state.has_failed = result.is_err();
             state.is_owed |= result.is_err();
         }
         if result.is_err() {

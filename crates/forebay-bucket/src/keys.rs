@@ -56,8 +56,15 @@ pub fn change_key(
         (None, Unwrapped::Missing) => return Err(missing(id, newest).into()),
     };
     asker.make_wrapped(id, number, &bytes)?;
-    for older in numbers.range(..number) {
+    // Listed again: other changes may have made and removed keys meanwhile, this one's among them,
+    // of which the second copy was then made after that.
+    let numbers = asker.key_numbers(id)?;
+    let newest = numbers.last().copied().unwrap_or(number);
+    for older in numbers.range(..newest) {
         asker.remove_batch(&Twin::BOTH.map(|twin| wrapped_key(id, twin, *older)))?;
+    }
+    if newest > number {
+        return Err(BucketError::KeyChanged);
     }
     Ok(())
 }

@@ -594,9 +594,11 @@ impl Core {
         let who = self.asker.writer_of(number);
         say(format_args!(
             "{}: {} has taken the volume over; nothing is written to it any more, and what was \
-             not flushed before is not there",
+             not {} before is not there",
             self.asker.name(),
             who.as_deref().unwrap_or("another writer"),
+            // A FLUSH may have been answered before its record.
+            self.gathering.as_ref().map_or("flushed", |_| "recorded"),
         ));
     }
 }

@@ -12,7 +12,7 @@ use forebay_bucket::{
     collect, copy, info, remove,
 };
 use forebay_store::{Failure, IoKind};
-use forebay_volume::{Call, DATA_PREFIX, MAP_PREFIX, Reply, VolumeFault};
+use forebay_volume::{Access, Call, DATA_PREFIX, MAP_PREFIX, Reply, VolumeFault, Writing, map_key};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::Driver;
@@ -311,6 +311,14 @@ fn a_volume_of_format_1_that_was_collected_lacks_nothing() {
         panic!("{checked:?}")
     };
     assert!(fault.starts_with(DATA_PREFIX), "{fault}");
+    // A writer of today's format makes its first map, and dies before the record after it.
+    let access = writing_to_what_is_there();
+    let store = BucketStore::open(volume.clone(), "v", access, BucketSettings::USUAL);
+    assert!(store.unwrap().close());
+    let map = info(volume.clone()).unwrap().map;
+    let (key, bytes) = (map_key(map.number()), Arc::new(map.encode()));
+    assert_eq!(volume.ask(&Call::Make { key, bytes }).unwrap(), Reply::Done);
+    assert_eq!(check(volume.clone()).unwrap().faults, checked.faults);
     // A record that its state needs is missed.
     let key = "log/00000000000000000002".to_owned();
     volume.ask(&Call::Remove { key: key.clone() }).unwrap();
@@ -319,6 +327,16 @@ fn a_volume_of_format_1_that_was_collected_lacks_nothing() {
         faults.iter().any(|fault| fault.starts_with(&key)),
         "{faults:?}"
     );
+}
+
+fn writing_to_what_is_there() -> Access {
+    let Access::Write(writing) = writing(true) else {
+        unreachable!("it is for writing")
+    };
+    Access::Write(Writing {
+        create: None,
+        ..writing
+    })
 }
 
 #[test]

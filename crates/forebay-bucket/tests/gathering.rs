@@ -6,7 +6,7 @@
 mod support;
 mod volumes;
 
-use forebay_base::sync::atomic::{AtomicBool, Ordering};
+use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_bucket::{Bucket, BucketSettings, BucketStore, FolderBucket, Trouble, info};
 use forebay_rt::thread::{Stopwatch, pause_current};
@@ -23,11 +23,13 @@ const LONG: Span = Span::from_secs(3_600);
 struct Full {
     inner: FolderBucket,
     is_full: AtomicBool,
+    refusals: AtomicU64,
 }
 
 impl Bucket for Full {
     fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
         if matches!(call, Call::Make { .. }) && self.is_full.load(Ordering::Relaxed) {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
             return Err(Trouble::lasting("it is full", Failure::NoSpace));
         }
         self.inner.ask(call)
@@ -48,6 +50,7 @@ impl Volume {
             bucket: Arc::new(Full {
                 inner: bucket,
                 is_full: AtomicBool::new(false),
+                refusals: AtomicU64::new(0),
             }),
         }
     }
@@ -151,6 +154,20 @@ fn a_record_that_fails_is_told_to_the_next_commit_and_loses_nothing() {
     volume.bucket.is_full.store(false, Ordering::Relaxed);
     store.settle().unwrap();
     assert_eq!(volume.read(5), pattern(1, PAGE_BYTES));
+}
+
+#[test]
+fn a_bucket_that_refuses_is_not_asked_as_often_as_commits_are_recorded() {
+    let volume = Volume::new();
+    let (driver, store) = volume.open(Span::from_millis(10));
+    volume.bucket.is_full.store(true, Ordering::Relaxed);
+    write(&driver, 5, 1);
+    assert_eq!(commit(&driver), Ok(()));
+    pause_current(Span::from_millis(1_500));
+    let refusals = volume.bucket.refusals.load(Ordering::Relaxed);
+    assert!(refusals <= 4, "two copies, asked {refusals} times");
+    volume.bucket.is_full.store(false, Ordering::Relaxed);
+    store.settle().unwrap();
 }
 
 #[test]

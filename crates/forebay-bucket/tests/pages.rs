@@ -337,35 +337,68 @@ fn a_change_of_the_key_that_is_interrupted_anywhere_is_completed_by_the_next() {
     assert!(interrupted >= 6, "{interrupted} calls");
 }
 
-/// A bucket that lets another change come between the calls of the first one.
+/// A bucket that lets another change, from one key to another, come between the calls of the first
+/// one: before an object is made after so many others.
 struct Overtaken {
     inner: Arc<dyn Bucket>,
-    is_over: AtomicU64,
+    made: AtomicU64,
+    comes_at: u64,
+    change: (u8, u8),
 }
 
 impl Bucket for Overtaken {
     fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
-        if matches!(call, Call::Make { .. }) && self.is_over.swap(1, Ordering::Relaxed) == 0 {
-            change_key(self.inner.clone(), &owner(1), &owner(3)).unwrap();
+        let is_made = matches!(call, Call::Make { .. });
+        if is_made && self.made.fetch_add(1, Ordering::Relaxed) == self.comes_at {
+            let (old, new) = self.change;
+            change_key(self.inner.clone(), &owner(old), &owner(new)).unwrap();
         }
         self.inner.ask(call)
     }
 }
 
+/// Also if the other one comes when this one is half done, and takes its key for the old one.
 #[test]
-fn of_two_changes_of_the_key_one_fails() {
+fn of_two_changes_of_the_key_one_fails_and_one_key_is_left() {
+    for (comes_at, change) in [(0, (1, 3)), (1, (2, 3))] {
+        let folder = tempfile::tempdir().unwrap();
+        let bucket = bucket(&folder, "v");
+        drop(Volume::new(&bucket, PageFormat::Encrypted));
+        let overtaken = Overtaken {
+            inner: bucket.clone(),
+            made: AtomicU64::new(0),
+            comes_at,
+            change,
+        };
+        let failed = change_key(Arc::new(overtaken), &owner(1), &owner(2)).unwrap_err();
+        assert!(matches!(failed, BucketError::KeyChanged), "{failed}");
+        assert_eq!(refused(&bucket, Some(owner(2))), VolumeFault::WrongKey);
+        assert_eq!(refused(&bucket, Some(owner(1))), VolumeFault::WrongKey);
+        assert_eq!(objects(&folder, "v", "key/").len(), 2);
+        let opened = BucketStore::open(bucket, "v", Access::Read, settings(Some(owner(3))));
+        assert!(opened.is_ok());
+    }
+}
+
+/// A copy that was interrupted, and completed after the key had changed.
+#[test]
+fn a_copy_has_no_key_that_its_original_has_no_more() {
     let folder = tempfile::tempdir().unwrap();
-    let bucket = bucket(&folder, "v");
-    drop(Volume::new(&bucket, PageFormat::Encrypted));
-    let overtaken = Overtaken {
-        inner: bucket.clone(),
-        is_over: AtomicU64::new(0),
-    };
-    let failed = change_key(Arc::new(overtaken), &owner(1), &owner(2)).unwrap_err();
-    assert!(matches!(failed, BucketError::KeyChanged), "{failed}");
-    assert_eq!(refused(&bucket, Some(owner(2))), VolumeFault::WrongKey);
-    assert_eq!(refused(&bucket, Some(owner(1))), VolumeFault::WrongKey);
-    let opened = BucketStore::open(bucket, "v", Access::Read, settings(Some(owner(3))));
+    let from = bucket(&folder, "from");
+    let mut volume = Volume::new(&from, PageFormat::Encrypted);
+    volume.write(0, &pattern(1, CHUNK as usize));
+    volume.commit();
+    assert!(volume.store.close());
+    drop(volume);
+    let to = bucket(&folder, "to");
+    let quiet: Arc<forebay_bucket::Progress> = Arc::new(|_, _| {});
+    copy(from.clone(), to.clone(), &quiet).unwrap();
+    std::fs::remove_file(folder.path().join("to/volume")).unwrap();
+    change_key(from.clone(), &owner(1), &owner(2)).unwrap();
+    copy(from, to.clone(), &quiet).unwrap();
+    assert_eq!(objects(&folder, "to", "key/").len(), 2);
+    assert_eq!(refused(&to, Some(owner(1))), VolumeFault::WrongKey);
+    let opened = BucketStore::open(to, "v", Access::Read, settings(Some(owner(2))));
     assert!(opened.is_ok());
 }
 

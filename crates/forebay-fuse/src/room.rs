@@ -52,9 +52,8 @@ pub(crate) struct Rooms {
 pub(crate) struct Room {
     /// What can be taken before it is asked again.
     credit_bytes: AtomicU64,
-    /// What was free at the last look, and what was granted since that changed: some file systems
-    /// count what was written long after.
-    seen: Mutex<(u64, u64)>,
+    /// Some file systems count what was written long after.
+    seen: Mutex<Seen>,
     /// It is near its end, and what was dirty then is written.
     is_tight: AtomicBool,
     /// It has refused what it seemed to have room for.
@@ -62,6 +61,25 @@ pub(crate) struct Room {
     /// Held by the writer that finds it near its end.
     entering: Permits,
     shortage: Mutex<Option<Shortage>>,
+}
+
+/// What is known of the numbers of a file system.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// What was free at the last look.
+    free_bytes: u64,
+    /// What was granted and may not be counted yet.
+    granted_bytes: u64,
+}
+
+/// When a file system counts what is written to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counts {
+    /// At once, or all together: once its numbers have moved, only what is dirty is not in them.
+    AtOnce,
+    /// At one of its commits, each a part of what was written before. Programs may ask for commits
+    /// at any time.
+    InParts,
 }
 
 /// A time without room.
@@ -142,12 +160,28 @@ impl Room {
 
     /// What is left of `free_bytes` beside all that is dirty, and all that was granted and is not
     /// counted yet.
-    fn spare_of(&self, free_bytes: u64, dirty_bytes: u64) -> u64 {
+    fn spare_of(&self, free_bytes: u64, dirty_bytes: u64, counts: Counts) -> u64 {
         let mut seen = lock(&self.seen);
-        if seen.0 != free_bytes {
-            *seen = (free_bytes, dirty_bytes);
-        }
-        free_bytes.saturating_sub(seen.1.max(dirty_bytes))
+        let counted_bytes = seen.free_bytes.saturating_sub(free_bytes);
+        seen.granted_bytes = match counts {
+            Counts::InParts => seen.granted_bytes.saturating_sub(counted_bytes),
+            Counts::AtOnce if seen.free_bytes != free_bytes => dirty_bytes,
+            Counts::AtOnce => seen.granted_bytes,
+        };
+        seen.free_bytes = free_bytes;
+        free_bytes.saturating_sub(seen.granted_bytes.max(dirty_bytes))
+    }
+
+    /// What was granted when there were `granted_bytes` is in the numbers.
+    fn counted(&self, granted_bytes: u64) {
+        let mut seen = lock(&self.seen);
+        seen.granted_bytes = seen.granted_bytes.saturating_sub(granted_bytes);
+        // What has moved the numbers until now is not counted once more.
+        seen.free_bytes = 0;
+    }
+
+    fn granted_bytes(&self) -> u64 {
+        lock(&self.seen).granted_bytes
     }
 
     /// Whether a shortage may be over. What was refused against the numbers, by a quota for
@@ -162,7 +196,7 @@ impl Room {
 
     fn grant(&self, bytes: u64) {
         let mut seen = lock(&self.seen);
-        seen.1 = seen.1.saturating_add(bytes);
+        seen.granted_bytes = seen.granted_bytes.saturating_add(bytes);
     }
 
     /// Takes note that `spare_bytes` are left beside everything that is dirty, and returns whether
@@ -229,7 +263,12 @@ impl Folder {
     /// What the file system of `file` has beside all that is dirty. What is dirty may have its room
     /// already.
     fn spare_bytes(&self, room: &Room, file: impl AsFd) -> u64 {
-        let system = match rustix::fs::fstatvfs(file) {
+        let counts = if copies_on_write(&file) {
+            Counts::InParts
+        } else {
+            Counts::AtOnce
+        };
+        let system = match rustix::fs::fstatvfs(&file) {
             Ok(system) if system.f_blocks > 0 => system,
             // It does not say; then it says it when it is written to.
             _ => return u64::MAX,
@@ -237,7 +276,7 @@ impl Folder {
         // What is kept for root, if we are that, is found by allocating it.
         let dirty_bytes = self.cache.statistics().dirty() * PAGE_BYTES as u64;
         let free_bytes = system.f_bavail.saturating_mul(system.f_frsize);
-        room.spare_of(free_bytes, dirty_bytes)
+        room.spare_of(free_bytes, dirty_bytes, counts)
     }
 
     /// Writes what is dirty in the file system `device`, unless that was done since it is near its
@@ -322,7 +361,11 @@ impl Folder {
         if is_short || room.is_strict.load(Ordering::Relaxed) {
             // Its numbers promise more than it has, or are nearly used up; they are right once all
             // is durable. What fails is found by the writing.
+            let granted_bytes = room.granted_bytes();
             let is_written = self.write_out(content.device) && rustix::fs::syncfs(file).is_ok();
+            if is_written {
+                room.counted(granted_bytes);
+            }
             room.is_strict.store(!is_written, Ordering::Relaxed);
             if !is_written {
                 let known = lock(&room.shortage).as_ref().map(|it| it.errno);
@@ -398,7 +441,15 @@ impl Folder {
             let witness = lock(&room.shortage).as_ref().map(|it| it.witness.clone());
             let inode = witness.and_then(|witness| witness.upgrade());
             let held = inode.and_then(|inode| self.hold(&inode).ok());
+            let granted_bytes = room.granted_bytes();
             let is_clean = self.cache.statistics().dirty() == 0;
+            if is_clean
+                && held
+                    .as_ref()
+                    .is_some_and(|it| rustix::fs::syncfs(it).is_ok())
+            {
+                room.counted(granted_bytes);
+            }
             let may_be_back = room.may_be_back(is_clean);
             // Where the witness is gone, the next write asks.
             if may_be_back && held.is_none_or(|held| self.has_enough(&room, &held)) {
@@ -425,7 +476,7 @@ impl Folder {
 
 /// Whether a file system writes each byte to a new place, so that what a file has already is no
 /// room for its next bytes.
-fn copies_on_write(file: &LentFile) -> bool {
+fn copies_on_write(file: impl AsFd) -> bool {
     const BTRFS: u64 = 0x9123_683e;
     const ZFS: u64 = 0x2fc1_2fc1;
     const BCACHEFS: u64 = 0xca45_1a4e;
@@ -486,18 +537,35 @@ mod tests {
         block_on(bench.cache.close()).unwrap();
     }
 
+    /// A commit that somebody asks for in the middle moves the numbers by a part.
+    #[test]
+    fn what_a_commit_has_not_counted_stays_granted() {
+        let room = Room::new();
+        assert_eq!(room.spare_of(100, 0, Counts::InParts), 100);
+        room.grant(60);
+        assert_eq!(room.spare_of(100, 0, Counts::InParts), 40);
+        assert_eq!(room.spare_of(90, 0, Counts::InParts), 40);
+        assert_eq!(room.spare_of(40, 0, Counts::InParts), 40);
+        // What was granted for a second time is counted once.
+        room.grant(30);
+        assert_eq!(room.spare_of(40, 0, Counts::InParts), 10);
+        room.counted(room.granted_bytes());
+        assert_eq!(room.spare_of(40, 0, Counts::InParts), 40);
+        assert_eq!(room.spare_of(40, 25, Counts::InParts), 15);
+    }
+
     #[test]
     fn what_was_granted_counts_until_the_file_system_counts_it() {
         let room = Room::new();
-        assert_eq!(room.spare_of(100, 10), 90);
+        assert_eq!(room.spare_of(100, 10, Counts::AtOnce), 90);
         room.grant(60);
         assert_eq!(
-            room.spare_of(100, 10),
+            room.spare_of(100, 10, Counts::AtOnce),
             30,
             "all of it was written, and is not counted"
         );
-        assert_eq!(room.spare_of(40, 10), 30, "now it is");
-        assert_eq!(room.spare_of(40, 25), 15);
+        assert_eq!(room.spare_of(40, 10, Counts::AtOnce), 30, "now it is");
+        assert_eq!(room.spare_of(40, 25, Counts::AtOnce), 15);
     }
 
     #[test]

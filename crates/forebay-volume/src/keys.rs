@@ -42,7 +42,7 @@ pub struct OwnerKey([u8; KEY_BYTES]);
 
 impl OwnerKey {
     /// The key in `text`: 64 hexadecimal digits, with white space around them or not, or 32 bytes
-    /// as they are. None if it is neither.
+    /// as they are. None if it is neither, or if the bytes can all be typed: a phrase is no key.
     ///
     /// ```
     /// use forebay_volume::OwnerKey;
@@ -60,7 +60,10 @@ impl OwnerKey {
             }
             return Some(OwnerKey(bytes));
         }
-        text.try_into().ok().map(OwnerKey)
+        let is_phrase = text
+            .iter()
+            .all(|byte| byte.is_ascii_graphic() || *byte == b' ');
+        text.try_into().ok().filter(|_| !is_phrase).map(OwnerKey)
     }
 
     fn cipher(&self) -> LessSafeKey {
@@ -214,7 +217,12 @@ mod tests {
         assert!(key.is_some());
         assert_eq!(OwnerKey::parse(digits.as_bytes()), key);
         assert_eq!(OwnerKey::parse(format!(" {digits}\n").as_bytes()), key);
-        for wrong in [&digits[1..], "", &"0g".repeat(32)] {
+        for wrong in [
+            &digits[1..],
+            "",
+            &"0g".repeat(32),
+            "correct horse battery staple, 32",
+        ] {
             assert_eq!(OwnerKey::parse(wrong.as_bytes()), None, "{wrong}");
         }
         assert_eq!(format!("{key:?}"), "Some(OwnerKey)");

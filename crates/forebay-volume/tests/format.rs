@@ -188,12 +188,18 @@ fn a_change_of_the_length_that_would_tear_a_chunk_is_damage() {
     }
 }
 
+fn golden_owner() -> OwnerKey {
+    let bytes = b"the key of its owner, random too".iter();
+    let digits: String = bytes.map(|byte| format!("{byte:02x}")).collect();
+    OwnerKey::parse(digits.as_bytes()).unwrap()
+}
+
 /// Manifests with pages in other formats, a wrapped key, and an encrypted page in a record and in a
 /// chunk.
 fn golden_sealed() -> [(&'static str, Vec<u8>); 5] {
     let manifest = manifest().with_pages(PageFormat::Encrypted);
     let key = VolumeKey::new(*b"the key of a volume, random else");
-    let owner = OwnerKey::parse(b"the key of its owner, random too").unwrap();
+    let owner = golden_owner();
     let codec = PageCodec::new(&manifest, Some(&key)).unwrap();
     let page: Vec<u8> = (0..PAGE_BYTES).map(|at| (at % 251) as u8).collect();
     let sealed = |holder| {
@@ -239,7 +245,7 @@ fn golden_objects_of_other_pages_are_made_and_read_as_ever() {
     }
     let manifest = Manifest::decode(golden[1]).unwrap();
     assert_eq!(manifest.pages, PageFormat::Encrypted);
-    let owner = OwnerKey::parse(b"the key of its owner, random too").unwrap();
+    let owner = golden_owner();
     let key = owner.unwrap(manifest.id, 1, "key-1", golden[2]).unwrap();
     let codec = PageCodec::new(&manifest, Some(&key)).unwrap();
     let (record, _) = Record::decode(2, golden[3]).unwrap();
