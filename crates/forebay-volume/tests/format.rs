@@ -11,6 +11,7 @@ use forebay_volume::{
 };
 use opened::{Bucket, finish, writing};
 use proptest::prelude::*;
+use std::fmt::Write;
 
 const GOLDEN_MANIFEST: &[u8] = include_bytes!("golden/volume");
 const GOLDEN_OPEN: &[u8] = include_bytes!("golden/2/log-1");
@@ -189,8 +190,10 @@ fn a_change_of_the_length_that_would_tear_a_chunk_is_damage() {
 }
 
 fn golden_owner() -> OwnerKey {
-    let bytes = b"the key of its owner, random too".iter();
-    let digits: String = bytes.map(|byte| format!("{byte:02x}")).collect();
+    let mut digits = String::new();
+    for byte in b"the key of its owner, random too" {
+        write!(digits, "{byte:02x}").unwrap();
+    }
     OwnerKey::parse(digits.as_bytes()).unwrap()
 }
 
