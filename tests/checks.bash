@@ -20,18 +20,21 @@ end() {
   return "$status"
 }
 
-# Kills what runs in the scratch folder when the check has had its time, which also frees clients of a
-# mount: they wait for its server, and no signal reaches them. Ends with the check.
+# Kills the check with the process CHECKING, and what runs in the scratch folder, when the check has
+# had its time. That also frees clients of a mount: they wait for its server, and no signal reaches
+# them. Ends with the check.
 watch() {
-  local name=$1 sleeping
-  trap 'kill "$sleeping" 2>/dev/null; exit 0' TERM
+  local name=$1 checking=$2 sleeping=
+  trap 'kill $sleeping 2>/dev/null; exit 0' TERM
   sleep "$check_seconds" &
   sleeping=$!
   wait "$sleeping"
+  sleeping=
   {
     echo "$name did not end within $check_seconds s; there ran:"
     ps --ppid 2 -p 2 --deselect -o pid,ppid,stat,etimes,wchan:24,args
-  } >>server.log
+  } >late.log
+  kill -KILL "$checking"
   pkill -KILL -f -- "$scratch"
 }
 
@@ -54,10 +57,13 @@ check() {
   done
   prepare
   : >server.log
-  watch "$name" >/dev/null 2>&1 &
-  local watching=$!
+  : >late.log
   # Not as a condition: bash would ignore `set -e` in the whole check.
-  ("check_$name") >check.log 2>&1
+  ("check_$name") >check.log 2>&1 &
+  local checking=$! watching
+  watch "$name" "$checking" >/dev/null 2>&1 &
+  watching=$!
+  wait "$checking"
   local status=$?
   kill -TERM "$watching" 2>/dev/null
   wait "$watching" 2>/dev/null
@@ -67,6 +73,7 @@ check() {
   else
     echo "test $name ... FAILED"
     sed 's/^/  /' check.log server.log | tail -n 40
+    sed 's/^/  /' late.log
     failed=$((failed + 1))
   fi
 }

@@ -19,7 +19,7 @@ use support::Driver;
 use tempfile::TempDir;
 use volumes::{CHUNK, pattern};
 
-const PAGE: usize = PAGE_BYTES as usize;
+const PAGE: usize = PAGE_BYTES;
 const CHUNK_PAGES: usize = CHUNK as usize / PAGE;
 const FORMATS: [PageFormat; 3] = [
     PageFormat::Plain,

@@ -2,6 +2,7 @@
 
 use forebay_rt::thread::spawn;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::process::Child;
 
@@ -16,7 +17,11 @@ pub(crate) fn end_late(server: &Child) {
             tv_nsec: 0,
         };
         let mut fds = [PollFd::new(&process, PollFlags::IN)];
-        if poll(&mut fds, Some(&limit)) == Ok(0) {
+        let mut ended = Err(Errno::INTR);
+        while ended == Err(Errno::INTR) {
+            ended = poll(&mut fds, Some(&limit));
+        }
+        if ended == Ok(0) {
             eprintln!("a server is killed: its test does not end");
             // It may have ended by itself.
             let _ = pidfd_send_signal(&process, Signal::KILL);
