@@ -340,6 +340,34 @@ check_qemu_speaks_tls() (
   rm -rf pki
 )
 
+# A filter of system calls, as containers have one.
+check_a_refused_io_uring_is_told() (
+  set -e
+  trap kill_server EXIT
+  cat >refusing <<'END'
+#!/usr/bin/env python3
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None)
+IO_URING_SETUP, ERRNO, ALLOW, EPERM = 425, 0x50000, 0x7fff0000, 1
+steps = [(0x20, 0, 0, 0), (0x15, 0, 1, IO_URING_SETUP), (6, 0, 0, ERRNO | EPERM), (6, 0, 0, ALLOW)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
+NO_NEW_PRIVS, SECCOMP, FILTER = 38, 22, 2
+assert libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+assert libc.prctl(SECCOMP, FILTER, program) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+END
+  chmod +x refusing
+  printf '#!/bin/sh\nexec "%s" "%s" "$@"\n' "$PWD/refusing" "$forebay" >filtered
+  chmod +x filtered
+  forebay=$PWD/filtered
+  serve --create 64M --memory 32M
+  grep -q 'io_uring cannot be used (.*): requests go through threads' server.log
+  qemu-io -f raw -c 'write -P 7 1M 8M' -c flush -c 'read -P 7 1M 8M' "$uri" >io.log
+  lacks 'verification failed' io.log
+  end
+)
+
 check_a_volume_reports_what_it_takes() (
   set -e
   trap kill_server EXIT
@@ -385,6 +413,7 @@ check why_names_the_heavy_client fio curl
 check tls_is_spoken_and_demanded openssl nbdinfo nbdcopy
 check qemu_speaks_tls openssl qemu-io qemu-img
 check a_server_with_tls_is_cached openssl nbdcopy
+check a_refused_io_uring_is_told qemu-io
 check a_volume_reports_what_it_takes qemu-io curl
 check a_volume_in_a_folder_moves qemu-io
 check a_volume_at_an_s3_server_moves qemu-io moto_server curl

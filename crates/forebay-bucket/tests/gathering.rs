@@ -20,16 +20,16 @@ use volumes::{pattern, writing};
 const LONG: Span = Span::from_secs(3_600);
 
 /// A bucket that takes nothing while it is full.
-struct Full {
+struct Filling {
     inner: FolderBucket,
     is_full: AtomicBool,
-    refusals: AtomicU64,
+    asked: AtomicU64,
 }
 
-impl Bucket for Full {
+impl Bucket for Filling {
     fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
         if matches!(call, Call::Make { .. }) && self.is_full.load(Ordering::Relaxed) {
-            self.refusals.fetch_add(1, Ordering::Relaxed);
+            self.asked.fetch_add(1, Ordering::Relaxed);
             return Err(Trouble::lasting("it is full", Failure::NoSpace));
         }
         self.inner.ask(call)
@@ -38,7 +38,7 @@ impl Bucket for Full {
 
 struct Volume {
     _folder: tempfile::TempDir,
-    bucket: Arc<Full>,
+    bucket: Arc<Filling>,
 }
 
 impl Volume {
@@ -47,10 +47,10 @@ impl Volume {
         let bucket = FolderBucket::open(&folder.path().join("v"), true).unwrap();
         Volume {
             _folder: folder,
-            bucket: Arc::new(Full {
+            bucket: Arc::new(Filling {
                 inner: bucket,
                 is_full: AtomicBool::new(false),
-                refusals: AtomicU64::new(0),
+                asked: AtomicU64::new(0),
             }),
         }
     }
@@ -164,7 +164,7 @@ fn a_bucket_that_refuses_is_not_asked_as_often_as_commits_are_recorded() {
     write(&driver, 5, 1);
     assert_eq!(commit(&driver), Ok(()));
     pause_current(Span::from_millis(1_500));
-    let refusals = volume.bucket.refusals.load(Ordering::Relaxed);
+    let refusals = volume.bucket.asked.load(Ordering::Relaxed);
     assert!(refusals <= 4, "two copies, asked {refusals} times");
     volume.bucket.is_full.store(false, Ordering::Relaxed);
     store.settle().unwrap();

@@ -16,7 +16,7 @@ use far::{Far, Service};
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_bucket::{
     Bucket, BucketError, BucketSettings, BucketStore, RemoteBucket, VolumeInfo, check, collect,
-    info,
+    info, remove_snapshot, resize, roll_back, take_snapshot,
 };
 
 use forebay_store::{Failure, IoKind};
@@ -165,6 +165,52 @@ fn a_cut_object_fails_its_reads_alone(far: &Far, known: &VolumeInfo, second: &Dr
     let checked = check(far.bucket("a/volume")).unwrap();
     assert!(checked.faults[0].contains(&cut), "{:?}", checked.faults);
     assert_eq!((checked.chunks, checked.faults.len()), (7, 1));
+}
+
+/// A snapshot stays, and the volume goes back to it, whatever `gc` removes.
+#[test]
+fn snapshots_are_held_and_gone_back_to_at_every_service() {
+    let quiet: Arc<forebay_bucket::Progress> = Arc::new(|_, _| {});
+    for far in Far::all() {
+        let prefix = "snapshots/volume";
+        let store = open(&far, prefix, false).expect(&far.name);
+        let driver = Driver::new(store.clone(), 64);
+        let monday = "monday".parse().unwrap();
+        for salt in 0..6 {
+            for chunk in 0..8 {
+                write(&driver, salt, chunk, [16, 1][chunk as usize % 2]);
+            }
+            assert_eq!(commit(&driver), Ok(()), "{}", far.name);
+            if salt == 0 {
+                take_snapshot(far.bucket(prefix), monday).expect(&far.name);
+            }
+        }
+        drop(driver);
+        assert!(store.close());
+        assert!(
+            collect(far.bucket(prefix)).unwrap().objects > 0,
+            "{}",
+            far.name
+        );
+        roll_back(far.bucket(prefix), monday, None, false, &quiet).expect(&far.name);
+        resize(far.bucket(prefix), 7 * CHUNK + 4096, true, None, false).expect(&far.name);
+        remove_snapshot(far.bucket(prefix), monday).expect(&far.name);
+        collect(far.bucket(prefix)).expect(&far.name);
+        let checked = check(far.bucket(prefix)).unwrap();
+        assert_eq!(checked.faults, [""; 0], "{}", far.name);
+        let store = BucketStore::open(far.bucket(prefix), prefix, Access::Read, SETTINGS);
+        let store = store.expect(&far.name);
+        assert_eq!(store.manifest().length_bytes, 7 * CHUNK + 4096);
+        let driver = Driver::new(store, 64);
+        for chunk in 0..8 {
+            let found = driver.read(BucketStore::OBJECT, chunk * CHUNK, PAGE_BYTES as u64);
+            assert!(
+                found == pattern(0, PAGE_BYTES),
+                "{}, chunk {chunk}",
+                far.name
+            );
+        }
+    }
 }
 
 #[test]

@@ -136,7 +136,8 @@ impl Volume {
     fn next_key(&mut self) -> PathBuf {
         self.keys += 1;
         let path = self.folder.path().join(format!("{}.key", self.keys));
-        std::fs::write(&path, [self.keys; 32]).expect("the folder is ours");
+        let digits = format!("{:02x}", self.keys).repeat(32);
+        std::fs::write(&path, digits).expect("the folder is ours");
         path
     }
 

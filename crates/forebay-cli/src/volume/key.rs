@@ -36,8 +36,8 @@ pub(crate) fn key_in(path: &Path) -> Result<OwnerKey, CommandError> {
 
 fn no_key(place: &str) -> CommandError {
     CommandError::Opened(format!(
-        "{place} is no key: a key is 64 hexadecimal digits, or 32 bytes in a file; \
-         openssl rand -hex 32 makes one"
+        "{place} is no key: a key is 64 hexadecimal digits, or 32 random bytes in a file, and no \
+         phrase; openssl rand -hex 32 makes one"
     ))
 }
 
@@ -51,7 +51,10 @@ mod tests {
         let path = folder.path().join("key");
         let refused = key_in(&path).unwrap_err().to_string();
         assert!(refused.contains("cannot read the key"), "{refused}");
-        std::fs::write(&path, "secret").unwrap();
+        for phrase in ["secret", "correct horse battery staple, 32"] {
+            std::fs::write(&path, phrase).unwrap();
+            assert!(key_in(&path).is_err(), "{phrase}");
+        }
         let refused = key_in(&path).unwrap_err().to_string();
         assert!(refused.contains("openssl rand -hex 32"), "{refused}");
         std::fs::write(&path, format!("{}\n", "5a".repeat(32))).unwrap();
