@@ -173,7 +173,7 @@ fn snapshots_are_held_and_gone_back_to_at_every_service() {
     let quiet: Arc<forebay_bucket::Progress> = Arc::new(|_, _| {});
     for far in Far::all() {
         let prefix = "snapshots/volume";
-        let store = open(&far, prefix, false).expect(&far.name);
+        let store = open(&far, prefix, false).expect(far.name);
         let driver = Driver::new(store.clone(), 64);
         let monday = "monday".parse().unwrap();
         for salt in 0..6 {
@@ -182,7 +182,7 @@ fn snapshots_are_held_and_gone_back_to_at_every_service() {
             }
             assert_eq!(commit(&driver), Ok(()), "{}", far.name);
             if salt == 0 {
-                take_snapshot(far.bucket(prefix), monday).expect(&far.name);
+                take_snapshot(far.bucket(prefix), monday).expect(far.name);
             }
         }
         drop(driver);
@@ -192,14 +192,14 @@ fn snapshots_are_held_and_gone_back_to_at_every_service() {
             "{}",
             far.name
         );
-        roll_back(far.bucket(prefix), monday, None, false, &quiet).expect(&far.name);
-        resize(far.bucket(prefix), 7 * CHUNK + 4096, true, None, false).expect(&far.name);
-        remove_snapshot(far.bucket(prefix), monday).expect(&far.name);
-        collect(far.bucket(prefix)).expect(&far.name);
+        roll_back(far.bucket(prefix), monday, None, false, &quiet).expect(far.name);
+        resize(far.bucket(prefix), 7 * CHUNK + 4096, true, None, false).expect(far.name);
+        remove_snapshot(far.bucket(prefix), monday).expect(far.name);
+        collect(far.bucket(prefix)).expect(far.name);
         let checked = check(far.bucket(prefix)).unwrap();
         assert_eq!(checked.faults, [""; 0], "{}", far.name);
         let store = BucketStore::open(far.bucket(prefix), prefix, Access::Read, SETTINGS);
-        let store = store.expect(&far.name);
+        let store = store.expect(far.name);
         assert_eq!(store.manifest().length_bytes, 7 * CHUNK + 4096);
         let driver = Driver::new(store, 64);
         for chunk in 0..8 {
