@@ -343,7 +343,7 @@ impl Asker {
     /// Removes objects that the writer of the volume with `manifest` does not need, but for those
     /// that snapshots hold: they stay until `gc` finds them free.
     pub(crate) fn remove(&self, manifest: &Manifest, keys: &[String]) -> Removed {
-        let held = match self.held(manifest) {
+        let held = match self.held(manifest, keys) {
             Ok(held) => held,
             Err(BucketError::Volume(VolumeFault::Pinned)) => return Removed::NotNow,
             Err(BucketError::Bucket(trouble)) => return self.not_removed(&trouble),

@@ -270,7 +270,16 @@ fn rewrite(
         let crc = state.make(&maker, &codec, job, pages.end - pages.start)?;
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
         Ok::<_, BucketError>((chunk, name, crc))
-    })?;
+    });
+    let made = match made {
+        Ok(made) => made,
+        Err(error) => {
+            // No record names what was made. If the volume cannot be left to others either, the
+            // next writer has to take it over.
+            let _ = asker.leave(&Mutex::new(writer));
+            return Err(error);
+        }
+    };
     let mut written = Collected::default();
     for (chunk, name, crc) in made {
         match crc {

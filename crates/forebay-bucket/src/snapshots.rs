@@ -128,9 +128,9 @@ impl Asker {
         Ok(Opened::of_snapshot(manifest, snapshot.map))
     }
 
-    /// What snapshots hold. Ask for it once it is known what is to be removed, and not before.
-    pub(crate) fn held(&self, manifest: &Manifest) -> Result<Held, BucketError> {
-        let mut holding = Holding::new(*manifest, self.pins());
+    /// What snapshots hold of the objects `keys`, which are to be removed.
+    pub(crate) fn held(&self, manifest: &Manifest, keys: &[String]) -> Result<Held, BucketError> {
+        let mut holding = Holding::new(*manifest, self.pins(), Held::among(keys));
         let mut tries = Tries::begin();
         loop {
             let reply = self.ask(&holding.next(), &mut tries)?;

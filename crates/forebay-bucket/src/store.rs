@@ -211,7 +211,7 @@ impl BucketStore {
         let key = settings.key.as_ref();
         let (known, mut unlocked) = (asker.manifest(&access)?, None);
         if let Some((manifest, is_there)) = known {
-            limits(&manifest, settings.memory_bytes)?;
+            limits(&manifest, &settings)?;
             // Before the opening record, which would end another writer.
             if is_there {
                 unlocked = Some((manifest, asker.unlock(&manifest, key)?));
@@ -230,7 +230,7 @@ impl BucketStore {
             Some((_, codec)) => Ok(codec),
             None => asker.unlock(&manifest, key),
         };
-        let admitted = admitted.and_then(|it| Ok((it, limits(&manifest, settings.memory_bytes)?)));
+        let admitted = admitted.and_then(|it| Ok((it, limits(&manifest, &settings)?)));
         let (codec, limits) = match admitted {
             Ok(admitted) => admitted,
             Err(error) if is_read_only => return Err(error),
@@ -242,10 +242,6 @@ impl BucketStore {
         };
         asker.note_open();
         let writer = Writer::with_codec(opened, codec.clone());
-        let limits = Limits {
-            dead_percent: settings.dead_percent,
-            ..limits
-        };
         let core = Arc::new(Core {
             desk: Mutex::new(Desk::new(writer, limits, is_read_only)),
             arrivals: WaitQueue::new(),
@@ -324,15 +320,18 @@ impl BucketStore {
     }
 }
 
-/// What fits into `memory_bytes`.
-fn limits(manifest: &Manifest, memory_bytes: u64) -> Result<Limits, BucketError> {
+/// What fits into the memory of `settings`.
+fn limits(manifest: &Manifest, settings: &BucketSettings) -> Result<Limits, BucketError> {
+    let memory_bytes = settings.memory_bytes;
     let chunk_bytes = manifest.whole_object_bytes();
     let stack_bytes = SMALL_STACK_BYTES as u64;
     let is_sealed = manifest.pages != PageFormat::Plain;
     let upload_chunks = UPLOAD_CHUNKS + u64::from(is_sealed);
     let upload_bytes = upload_chunks * chunk_bytes + stack_bytes;
     let crew_bytes = (READERS + KEEPERS + 1) as u64 * stack_bytes;
-    let map_bytes = Map::memory_bytes(manifest);
+    // Whoever removes objects reads the map of one snapshot after the other.
+    let maps = 1 + u64::from(settings.dead_percent.is_some());
+    let map_bytes = maps * Map::memory_bytes(manifest);
     let needed_bytes = LEAST_STAGED_CHUNKS * chunk_bytes + upload_bytes + crew_bytes + map_bytes;
     if memory_bytes < needed_bytes {
         return Err(BucketError::Memory {
@@ -348,7 +347,7 @@ fn limits(manifest: &Manifest, memory_bytes: u64) -> Result<Limits, BucketError>
     Ok(Limits {
         staged_pages: (staged_bytes / PAGE_BYTES) as usize,
         uploads: 1 + uploads as usize,
-        dead_percent: None,
+        dead_percent: settings.dead_percent,
     })
 }
 

@@ -213,7 +213,7 @@ impl Collecting {
 
     fn hold(&self, map: Box<Map>) -> Step {
         let manifest = self.manifest.expect("the map is one of an open volume");
-        Step::Hold(map, Holding::new(manifest, self.pins))
+        Step::Hold(map, Holding::new(manifest, self.pins, Held::default()))
     }
 }
 

@@ -21,24 +21,57 @@ use std::collections::BTreeSet;
 pub struct Held {
     chunks: BTreeSet<ChunkName>,
     records: BTreeSet<u64>,
+    /// The only ones that are asked about; all if it is none.
+    among: Option<Box<Held>>,
 }
 
 impl Held {
+    /// Those of the objects `keys`: no more memory is needed than for these.
+    ///
+    /// ```
+    /// use forebay_volume::{Held, Manifest, Map, log_key};
+    /// let mut held = Held::among(&[log_key(7)]);
+    /// held.add(&Map::new(&Manifest::new(1, 2 << 30, 1 << 20)?));
+    /// assert!(!held.holds(&log_key(7)));
+    /// # Ok::<(), forebay_volume::VolumeFault>(())
+    /// ```
+    pub fn among(keys: &[String]) -> Held {
+        let records = keys.iter().filter_map(|key| record_of(key));
+        Held {
+            among: Some(Box::new(Held {
+                chunks: keys
+                    .iter()
+                    .filter_map(|key| ChunkName::parse(key))
+                    .collect(),
+                records: records.collect(),
+                among: None,
+            })),
+            ..Held::default()
+        }
+    }
+
     /// Adds what `map` names.
     pub fn add(&mut self, map: &Map) {
-        self.chunks
-            .extend(map.chunks().map(|(_, object)| object.name));
-        self.records.extend(map.records().keys());
+        let among = self.among.as_deref();
+        let names = map.chunks().map(|(_, object)| object.name);
+        let is_meant = |name: &ChunkName| among.is_none_or(|it| it.chunks.contains(name));
+        self.chunks.extend(names.filter(is_meant));
+        let records = map.records().keys().copied();
+        let is_meant = |number: &u64| among.is_none_or(|it| it.records.contains(number));
+        self.records.extend(records.filter(is_meant));
     }
 
     /// Whether a snapshot names the object `key`.
     pub fn holds(&self, key: &str) -> bool {
-        if let Some(name) = ChunkName::parse(key) {
-            return self.chunks.contains(&name);
-        }
-        let record = number_of(key, LOG_PREFIX).or(number_of(key, TWIN_PREFIX));
-        record.is_some_and(|number| self.records.contains(&number))
+        let is_chunk = |name| self.chunks.contains(&name);
+        let is_record = |number| self.records.contains(&number);
+        ChunkName::parse(key).is_some_and(is_chunk) || record_of(key).is_some_and(is_record)
     }
+}
+
+/// The record of which `key` is a copy.
+fn record_of(key: &str) -> Option<u64> {
+    number_of(key, LOG_PREFIX).or(number_of(key, TWIN_PREFIX))
 }
 
 /// What to do with pins.
@@ -77,13 +110,13 @@ enum Step {
 }
 
 impl Holding {
-    /// For the volume with `manifest`.
-    pub fn new(manifest: Manifest, pins: Pins) -> Holding {
+    /// For the volume with `manifest`. What is found is added to `held`.
+    pub fn new(manifest: Manifest, pins: Pins, held: Held) -> Holding {
         Holding {
             manifest,
             pins,
             step: Step::Pins,
-            held: Held::default(),
+            held,
         }
     }
 

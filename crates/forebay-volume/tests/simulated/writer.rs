@@ -184,7 +184,7 @@ impl Open {
             None => {
                 let keys = self.writer.removals(1 + prng.below(3) as usize, 0);
                 if !keys.is_empty() {
-                    let holding = Holding::new(manifest(), pins(prng));
+                    let holding = Holding::new(manifest(), pins(prng), Held::among(&keys));
                     self.removing = Some(Removing::Asks(keys, holding));
                 }
             }
