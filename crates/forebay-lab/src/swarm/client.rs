@@ -351,7 +351,7 @@ impl Client {
     }
 }
 
-/// A handle for reading alone, on an object that has no other handle at any time. None if the
+/// A handle for reading alone, on an object whose other handles are for reading too. None if the
 /// objects that are open are all that half of the budget holds: it may be smaller by now.
 pub(super) fn read_only(world: &World, store: usize) -> Option<File> {
     const UNTOUCHED: ObjectId = ObjectId(3_000);
