@@ -10,6 +10,8 @@
 mod bytes;
 
 use bytes::{Locked, foreign_lock, lock_bytes};
+use forebay_base::Span;
+use forebay_rt::thread::pause_current;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat};
 use rustix::io::Errno;
@@ -50,6 +52,11 @@ pub enum Refused {
     System(Errno),
 }
 
+/// `ENOLCK` is also the answer of a lock service that is only starting, so it is asked again this
+/// often before nothing is locked.
+const NO_LOCK_PAUSES: u32 = 4;
+const NO_LOCK_PAUSE: Span = Span::from_millis(250);
+
 /// Claims the file, device or folder that `opened` is open on, until the last descriptor of this
 /// opening is closed: for this process alone, or with others that only read.
 ///
@@ -65,7 +72,8 @@ pub enum Refused {
 /// ```
 ///
 /// Where nothing can be locked (a mount of NFS without its lock service, for example), it is
-/// claimed without a lock, and the log says so.
+/// claimed without a lock, and the log says so. An answer that may pass (`ENOLCK`, while the lock
+/// service starts or the system has no memory for a lock) is believed after 1 s.
 ///
 /// `opened` has to be open for writing if it is a file and the claim is for this process alone:
 /// NFS refuses the lock otherwise.
@@ -82,7 +90,7 @@ pub fn claim(opened: impl AsFd, read_only: bool) -> Result<(), Refused> {
 fn claim_by(
     opened: BorrowedFd<'_>,
     read_only: bool,
-    lock: impl FnOnce(BorrowedFd<'_>, FlockOperation) -> Result<(), Errno>,
+    mut lock: impl FnMut(BorrowedFd<'_>, FlockOperation) -> Result<(), Errno>,
 ) -> Result<(), Refused> {
     let operation = if read_only {
         FlockOperation::NonBlockingLockShared
@@ -90,7 +98,13 @@ fn claim_by(
         FlockOperation::NonBlockingLockExclusive
     };
     let stat = fstat(opened).map_err(Refused::System)?;
-    match lock(opened, operation) {
+    let mut answer = lock(opened, operation);
+    let mut pauses = 0..NO_LOCK_PAUSES;
+    while answer == Err(Errno::NOLCK) && pauses.next().is_some() {
+        pause_current(NO_LOCK_PAUSE);
+        answer = lock(opened, operation);
+    }
+    match answer {
         Ok(()) => {}
         Err(errno) if is_without_locks(errno) => say_unlocked(opened, errno),
         Err(Errno::WOULDBLOCK) => return Err(Refused::Taken(holder_of(&stat))),
@@ -334,6 +348,23 @@ mod tests {
         lock_bytes(other.as_fd(), false);
         let claimed = claim_by(file.as_file().as_fd(), false, |_, _| Err(Errno::NOLCK));
         assert!(matches!(claimed, Err(Refused::Taken(Some(_)))));
+    }
+
+    #[test]
+    fn a_lack_of_locks_that_passes_does_not_leave_a_claim_without_one() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut asked = 0;
+        let claimed = claim_by(file.as_file().as_fd(), false, |opened, operation| {
+            asked += 1;
+            if asked < 3 {
+                return Err(Errno::NOLCK);
+            }
+            flock(opened, operation)
+        });
+        assert_eq!((claimed, asked), (Ok(()), 3));
+        let other = File::open(file.path()).unwrap();
+        let refused = flock(&other, FlockOperation::NonBlockingLockShared);
+        assert_eq!(refused, Err(Errno::WOULDBLOCK), "it is locked");
     }
 
     #[test]

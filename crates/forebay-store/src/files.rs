@@ -18,6 +18,7 @@ use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, StatxFlags};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -89,6 +90,13 @@ pub enum OpenError {
     },
 }
 
+/// A file as the system knows it: its file system and its number there.
+type FileKey = (u64, u64);
+
+/// Files that are closing and that each opening and closing asks the cache about: more than one,
+/// so that those that are closing become fewer, however many files are opened and closed.
+const LOOKS: usize = 4;
+
 /// One open file or block device. Its descriptors are closed with the last reference.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
@@ -99,6 +107,7 @@ pub(crate) struct OpenFile {
     /// failure that such a write reports is left for the next commit to report as well.
     durable: OnceLock<Option<OwnedFd>>,
     writable: bool,
+    key: FileKey,
     /// A device's length in bytes, which cannot change; a file's can.
     device_length_bytes: Option<u64>,
     /// A write can be made durable by itself.
@@ -189,14 +198,50 @@ pub(crate) struct Files {
     unwritten: Mutex<Option<Arc<dyn Unwritten>>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Table {
     open: BTreeMap<ObjectId, Arc<OpenFile>>,
     /// Those of them that are closed, and stay for what a cache has to write.
-    closing: BTreeSet<ObjectId>,
+    closing: BTreeMap<ObjectId, FileKey>,
+    /// The last of them that the cache was asked about.
+    looked_at: ObjectId,
     /// What keeps other servers off them until then.
     claims: BTreeMap<ObjectId, OwnedFd>,
     last: u64,
+}
+
+impl Default for Table {
+    fn default() -> Table {
+        Table {
+            open: BTreeMap::new(),
+            closing: BTreeMap::new(),
+            looked_at: ObjectId(0),
+            claims: BTreeMap::new(),
+            last: 0,
+        }
+    }
+}
+
+impl Table {
+    /// Moves `object` to those that are closing. Says whether it was open.
+    fn begin_close(&mut self, object: ObjectId) -> bool {
+        let key = self.open.get(&object).map(|file| file.key);
+        key.is_some_and(|key| self.closing.insert(object, key).is_none())
+    }
+
+    /// Some of those that are closing: each call goes on where the last one ended.
+    fn next_closing(&mut self) -> Vec<ObjectId> {
+        let behind = (Bound::Excluded(self.looked_at), Bound::Unbounded);
+        let next = self.closing.range(behind).take(LOOKS);
+        let next: Vec<_> = next.map(|(object, _key)| *object).collect();
+        let is_whole = next.len() == LOOKS;
+        self.looked_at = next
+            .last()
+            .copied()
+            .filter(|_| is_whole)
+            .unwrap_or(ObjectId(0));
+        next
+    }
 }
 
 impl Files {
@@ -220,48 +265,52 @@ impl Files {
     pub(crate) fn close_claimed(&self, object: ObjectId, claim: Option<OwnedFd>) -> bool {
         let is_new = {
             let mut table = lock(&self.table);
-            let is_new = table.open.contains_key(&object) && table.closing.insert(object);
+            let is_new = table.begin_close(object);
             if let Some(claim) = claim.filter(|_| is_new) {
                 table.claims.insert(object, claim);
             }
             is_new
         };
-        self.let_go();
+        self.let_go(is_new.then_some(object));
         is_new
     }
 
     /// Refuses a file that is closing: it would be two objects, and what the cache still writes of
     /// the first would lie above what is written to the second.
     fn check_not_closing(&self, path: &Path) -> Result<(), OpenError> {
-        let closing: Vec<_> = {
-            let table = lock(&self.table);
-            let files = table.closing.iter().filter_map(|it| table.open.get(it));
-            files.cloned().collect()
-        };
+        if lock(&self.table).closing.is_empty() {
+            return Ok(());
+        }
         // What cannot be looked at is refused by the opening.
         let Ok(asked) = rustix::fs::stat(path) else {
             return Ok(());
         };
-        let is_same = |file: &Arc<OpenFile>| {
-            let stat = rustix::fs::fstat(&file.buffered);
-            stat.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (asked.st_dev, asked.st_ino))
+        let key = key_of(&asked);
+        let closing = || -> Vec<ObjectId> {
+            let table = lock(&self.table);
+            let same = table.closing.iter().filter(|(_, other)| **other == key);
+            same.map(|(object, _key)| *object).collect()
         };
-        if closing.iter().any(is_same) {
-            return Err(OpenError::Closing(path.to_owned()));
+        self.let_go(closing());
+        if closing().is_empty() {
+            Ok(())
+        } else {
+            Err(OpenError::Closing(path.to_owned()))
         }
-        Ok(())
     }
 
-    /// Forgets the files that are closing, except those of which a cache has something to write.
-    fn let_go(&self) {
-        let closing = lock(&self.table).closing.clone();
+    /// Forgets those of `first`, and of some others that are closing, of which a cache has nothing
+    /// to write.
+    fn let_go(&self, first: impl IntoIterator<Item = ObjectId>) {
+        let mut asked: BTreeSet<_> = first.into_iter().collect();
+        asked.extend(lock(&self.table).next_closing());
         let unwritten = lock(&self.unwritten).clone();
         // A cache is asked without a lock: it may wait for its own.
         let is_needed = |object: &ObjectId| {
             let unwritten = unwritten.as_ref();
             unwritten.is_some_and(|unwritten| unwritten.has_unwritten(*object))
         };
-        for object in closing.into_iter().filter(|object| !is_needed(object)) {
+        for object in asked.into_iter().filter(|object| !is_needed(object)) {
             self.forget(object);
         }
     }
@@ -269,7 +318,7 @@ impl Files {
     /// Forgets `object`, whatever a cache has of it. Says whether it was open.
     pub(crate) fn forget(&self, object: ObjectId) -> bool {
         let mut table = lock(&self.table);
-        let was_closing = table.closing.remove(&object);
+        let was_closing = table.closing.remove(&object).is_some();
         table.claims.remove(&object);
         table.open.remove(&object).is_some() && !was_closing
     }
@@ -308,11 +357,14 @@ impl Files {
 
     /// Puts another open file in the place of `object`. Says whether that was open.
     fn exchange(&self, object: ObjectId, other: impl FnOnce(&OpenFile) -> OpenFile) -> bool {
-        let mut table = lock(&self.table);
+        let table = &mut *lock(&self.table);
         let Some(entry) = table.open.get_mut(&object) else {
             return false;
         };
         *entry = Arc::new(other(entry));
+        if let Some(key) = table.closing.get_mut(&object) {
+            *key = entry.key;
+        }
         true
     }
 
@@ -323,7 +375,7 @@ impl Files {
         mode: OpenMode,
         direct: bool,
     ) -> Result<Opened, OpenError> {
-        self.let_go();
+        self.let_go(None);
         self.check_not_closing(path)?;
         let (file, length_bytes) = self.open_file(path, mode, direct)?;
         let is_direct = file.direct.is_some();
@@ -367,11 +419,16 @@ impl Files {
             buffered,
             durable: OnceLock::new(),
             writable,
+            key: key_of(&stat),
             device_length_bytes,
             commits: Arc::default(),
         };
         Ok((file, device_length_bytes.unwrap_or(stat.st_size as u64)))
     }
+}
+
+fn key_of(stat: &Stat) -> FileKey {
+    (stat.st_dev, stat.st_ino)
 }
 
 /// Opens `path` through the kernel's cache, and returns what it is with its length.
@@ -433,7 +490,7 @@ fn open_or_create(path: &Path, base: OFlags) -> Result<OwnedFd, OpenError> {
 fn open_direct(path: &Path, base: OFlags, first: &Stat) -> Option<OwnedFd> {
     let fd = rustix::fs::open(path, base | OFlags::DIRECT, Mode::empty()).ok()?;
     let second = rustix::fs::fstat(&fd).ok()?;
-    if (first.st_dev, first.st_ino) != (second.st_dev, second.st_ino) {
+    if key_of(first) != key_of(&second) {
         // Somebody put another file in its place since.
         return None;
     }
@@ -492,5 +549,61 @@ fn refused(path: &Path, action: &'static str, errno: Errno) -> OpenError {
             action,
             errno: other.raw_os_error(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    /// A cache that counts what it is asked, and has something of each file until it is `done`.
+    #[derive(Debug, Default)]
+    struct Asked {
+        times: AtomicUsize,
+        is_done: AtomicBool,
+    }
+
+    impl Unwritten for Asked {
+        fn has_unwritten(&self, _object: ObjectId) -> bool {
+            self.times.fetch_add(1, Ordering::Relaxed);
+            !self.is_done.load(Ordering::Relaxed)
+        }
+    }
+
+    const CLOSED: usize = 100;
+
+    #[test]
+    fn the_cost_of_an_open_does_not_grow_with_files_that_close() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let (files, asked) = (Files::default(), Arc::new(Asked::default()));
+        files.attached(asked.clone());
+        let open = |name: &str| {
+            let mode = OpenMode::Create { length_bytes: None };
+            files.open(&folder.path().join(name), mode, false)
+        };
+        for number in 0..CLOSED {
+            let opened = open(&number.to_string()).expect("there is room");
+            assert!(files.close(opened.object));
+            assert!(!files.close(opened.object), "it is closed already");
+        }
+        let times_before = asked.times.load(Ordering::Relaxed);
+        let other = open("other").expect("there is room").object;
+        let times = asked.times.load(Ordering::Relaxed) - times_before;
+        assert!(times <= LOOKS, "{times} files were asked about");
+        let refused = open("50").expect_err("it is closing");
+        assert!(matches!(refused, OpenError::Closing(_)), "{refused}");
+        // One that can go is let go when it is wanted, and the others little by little.
+        asked.is_done.store(true, Ordering::Relaxed);
+        let again = open("50").expect("nothing keeps it").object;
+        for _ in 0..=CLOSED.div_ceil(LOOKS) {
+            files.close(ObjectId(u64::MAX));
+        }
+        let table = lock(&files.table);
+        assert!(table.closing.is_empty(), "{:?}", table.closing);
+        assert_eq!(
+            table.open.keys().copied().collect::<Vec<_>>(),
+            [other, again]
+        );
     }
 }

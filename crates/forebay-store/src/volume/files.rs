@@ -183,12 +183,26 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 
 /// Opens the file and claims it. Returns what a person should know, too.
 fn claim(path: &Path, read_only: bool) -> Result<(File, Option<String>), VolumeError> {
-    let (file, warning) = open_unused(path, read_only)?;
+    let Unused {
+        file,
+        warning,
+        unwritable,
+    } = open_unused(path, read_only)?;
     match claims::claim(&file, read_only) {
         Ok(()) => Ok((file, warning)),
         Err(Refused::Taken(None)) => Err(in_use(path, VolumeUser::Server)),
         Err(Refused::Taken(Some(holder))) => Err(in_use(path, VolumeUser::Process(holder))),
-        Err(Refused::System(errno)) => Err(refused("lock", path)(errno.into())),
+        Err(Refused::System(errno)) => Err(lock_refused(path, errno, unwritable)),
+    }
+}
+
+/// The error for a lock that the system refused with `errno`, on a file that could not be opened
+/// for writing because of `unwritable`.
+fn lock_refused(path: &Path, errno: Errno, unwritable: Option<Errno>) -> VolumeError {
+    match unwritable {
+        // NFS says only that the descriptor is the wrong one to lock by.
+        Some(cause) if errno == Errno::BADF => refused("open for writing", path)(cause.into()),
+        _ => refused("lock", path)(errno.into()),
     }
 }
 
@@ -199,16 +213,31 @@ fn in_use(path: &Path, user: VolumeUser) -> VolumeError {
     }
 }
 
+/// A file that this machine does not use itself.
+struct Unused {
+    file: File,
+    /// What a person should know.
+    warning: Option<String>,
+    /// Why it is open for reading only, though it is to be written.
+    unwritable: Option<Errno>,
+}
+
 /// Opens the file. A device that this machine uses itself is refused to those that write, and comes
 /// with a warning to those that only read. While a device is open for writing nobody can mount it.
-fn open_unused(path: &Path, read_only: bool) -> Result<(File, Option<String>), VolumeError> {
+fn open_unused(path: &Path, read_only: bool) -> Result<Unused, VolumeError> {
     let failed = |errno: Errno| refused("open", path)(errno.into());
     let open = |flags: OFlags| rustix::fs::open(path, OFlags::CLOEXEC | flags, Mode::empty());
     let is_device = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
     let mut warning = None;
     if is_device {
         match open(OFlags::RDONLY | OFlags::EXCL) {
-            Ok(claimed) if !read_only => return Ok((claimed.into(), None)),
+            Ok(claimed) if !read_only => {
+                return Ok(Unused {
+                    file: claimed.into(),
+                    warning: None,
+                    unwritable: None,
+                });
+            }
             // Several servers may read it.
             Ok(claimed) => drop(claimed),
             Err(Errno::BUSY) if read_only => {
@@ -221,17 +250,38 @@ fn open_unused(path: &Path, read_only: bool) -> Result<(File, Option<String>), V
     }
     // NFS lets nobody lock a file for himself alone who cannot write it.
     let for_writing = (!read_only && !is_device).then(|| open(OFlags::RDWR));
-    let file = match for_writing {
-        Some(Ok(file)) => Ok(file),
+    let (opened, unwritable) = match for_writing {
+        Some(Ok(file)) => (Ok(file), None),
         // Whoever opens it for its bytes tells why it cannot be written.
-        Some(Err(_)) | None => open(OFlags::RDONLY),
+        Some(Err(errno)) => (open(OFlags::RDONLY), Some(errno)),
+        None => (open(OFlags::RDONLY), None),
     };
-    Ok((file.map(File::from).map_err(failed)?, warning))
+    Ok(Unused {
+        file: opened.map_err(failed)?.into(),
+        warning,
+        unwritable,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_that_needs_a_writer_is_refused_with_why_there_is_none() {
+        let path = Path::new("/srv/image");
+        for cause in [Errno::ACCESS, Errno::ROFS] {
+            let said = lock_refused(path, Errno::BADF, Some(cause)).to_string();
+            let why = io::Error::from(cause).to_string();
+            assert!(
+                said.contains("open for writing") && said.contains(&why),
+                "{said}"
+            );
+        }
+        let said = lock_refused(path, Errno::IO, Some(Errno::ROFS)).to_string();
+        assert!(said.contains("lock"), "{said}");
+        assert!(!said.contains("writing"), "{said}");
+    }
 
     #[test]
     fn the_folder_of_a_new_name_is_the_one_that_is_made_durable() {
