@@ -190,3 +190,69 @@ fn too_little_address_space_is_refused_and_enough_is_enough() {
     assert_eq!(served.client().read(0, 4096).expect("it serves"), [0; 4096]);
     served.end(0);
 }
+
+/// A cgroup of this test, which ends with it.
+struct Group(PathBuf);
+
+impl Group {
+    /// One with at most `limit` processes and threads; an error where none can be made.
+    fn with_pids(limit: u32) -> std::io::Result<Group> {
+        let name = format!("forebay-test-{}-{limit}", std::process::id());
+        // The first is of version 1, where each controller has a tree.
+        let tree = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"].map(Path::new);
+        let tree = tree.into_iter().find(|tree| tree.exists());
+        let group = Group(tree.ok_or(std::io::ErrorKind::NotFound)?.join(name));
+        std::fs::create_dir(&group.0)?;
+        // Without the controller this is no file, and none can be made.
+        let file = std::fs::File::options()
+            .write(true)
+            .open(group.file("pids.max"));
+        write!(file?, "{limit}")?;
+        let file = std::fs::File::options()
+            .write(true)
+            .open(group.file("cgroup.procs"));
+        file.map(|_file| group)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// `call`, in this group from before its first step.
+    fn limited(&self, call: &Command) -> Command {
+        let enter = "echo $$ >\"$0\" && exec \"$@\"";
+        let procs = self.file("cgroup.procs");
+        let procs = procs.to_str().expect("its name is ASCII");
+        through("sh", &["-c", enter, procs], call)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_cgroup_of_few_processes_is_refused_with_what_can_be_had() {
+    let name = "a_cgroup_of_few_processes_is_refused_with_what_can_be_had";
+    let folder = open_folder();
+    for limit in [1, 4] {
+        let group = match Group::with_pids(limit) {
+            Ok(group) => group,
+            Err(error) => {
+                let line = format!("test {name} ... ignored, no cgroup with pids.max: {error}\n");
+                let said = std::io::stderr().write_all(line.as_bytes());
+                return said.expect("standard error takes a line");
+            }
+        };
+        for call in [serve(&folder, &["--memory", "64M"]), mount(&folder)] {
+            let said = refused(group.limited(&call), 1);
+            assert!(said.contains("the system allows "), "{limit}: {said}");
+            assert!(
+                said.contains("or pids.max of the cgroup"),
+                "{limit}: {said}"
+            );
+        }
+    }
+}

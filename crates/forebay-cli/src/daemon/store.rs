@@ -60,11 +60,14 @@ pub(crate) fn file_store() -> Result<Arc<FileStore>, CommandError> {
     let files = FileStore::new(FileStoreSettings::default());
     let files = files.map_err(|error| failed("start its store", &error))?;
     if let Some(refusal) = files.uring_refusal() {
-        say(format_args!(
-            "io_uring cannot be used ({refusal}): requests go through threads, one for each"
-        ));
+        say(format_args!("{}", without_uring(refusal)));
     }
     Ok(files)
+}
+
+/// What a server says of a system that refused io_uring for the reason `refusal`.
+fn without_uring(refusal: &str) -> String {
+    format!("io_uring cannot be used ({refusal}): requests go through threads, one for each")
 }
 
 /// Attaches `store` to `cache`, with `settings`.
@@ -92,4 +95,22 @@ pub(crate) fn cache_with_files(
 
 fn failed(action: &'static str, error: &dyn std::error::Error) -> CommandError {
     StepError::cache(action, error).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_ring_is_told_with_its_reason_and_what_is_used_instead() {
+        let said = without_uring("Operation not permitted (os error 1)");
+        assert!(
+            said.starts_with("io_uring cannot be used (Operation not permitted"),
+            "{said}"
+        );
+        assert!(
+            said.ends_with("requests go through threads, one for each"),
+            "{said}"
+        );
+    }
 }
