@@ -5,10 +5,10 @@
 //! misbehave, no call may return anything false (`client`, `ledger`, `witness`). When the stores
 //! behave again, everything has to come to rest (`settle`). A run may instead end with a loss of
 //! power. Then a fresh cache has to show what returned syncs promised (`crash`, `medium`,
-//! `reopen`). The judges call no code of the engine, with one exception: bytes follow from a version
-//! and a place (`pattern`), and sums follow from the stores' own counts (`books`). But whether a
-//! recorded pause follows from its inputs is judged by the engine's own law (`observer`), which
-//! finds a record that is wrong and not a law that is.
+//! `reopen`). The judges call no code of the engine, with one exception: bytes follow from a
+//! version and a place (`pattern`), and sums follow from the stores' own counts (`books`). But
+//! whether a recorded pause follows from its inputs is judged by the engine's own law (`observer`),
+//! which finds a record that is wrong and not a law that is.
 //!
 //! Some seeds have additional worlds of their own, for shares (`shares`), work (`work`), the
 //! other control loops (`loops`), reclaim (`pressure`) and volumes in a bucket (`volumes`).
