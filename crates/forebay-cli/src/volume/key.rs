@@ -57,10 +57,10 @@ mod tests {
         }
         let refused = key_in(&path).unwrap_err().to_string();
         assert!(refused.contains("openssl rand -hex 32"), "{refused}");
-        std::fs::write(&path, format!("{}\n", "5a".repeat(32))).unwrap();
+        std::fs::write(&path, format!("{}\n", "a5".repeat(32))).unwrap();
         assert_eq!(
             key_in(&path).unwrap(),
-            OwnerKey::parse(&[0x5a; 32]).unwrap()
+            OwnerKey::parse(&[0xa5; 32]).unwrap()
         );
     }
 }
