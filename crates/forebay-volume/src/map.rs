@@ -293,11 +293,8 @@ impl Map {
                     return past_the_end;
                 }
                 let is_named = |end: u64| chunks.iter().any(|&(chunk, _)| chunk == end);
-                let ends = manifest.reshaped(&new).into_iter();
-                if !ends
-                    .into_iter()
-                    .all(|end| self.is_hole(manifest, end) || is_named(end))
-                {
+                let is_torn = |end: &u64| !self.is_hole(manifest, *end) && !is_named(*end);
+                if manifest.reshaped(&new).iter().any(is_torn) {
                     return Err("a chunk whose pages it changes is missing in it");
                 }
             }
