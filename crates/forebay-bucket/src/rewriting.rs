@@ -248,7 +248,7 @@ fn rewrite(
         codec,
         mut writer,
     } = to;
-    let before = *writer.manifest();
+    let (before, id_before) = (*writer.manifest(), state.manifest.id);
     let mut chunks: BTreeSet<u64> = state.differing(writer.map()).into_iter().collect();
     if before.length_bytes != new.length_bytes {
         writer.resize(new.length_bytes)?;
@@ -257,7 +257,9 @@ fn rewrite(
     let mut jobs = Vec::new();
     for chunk in chunks {
         if state.map.is_hole(&state.manifest, chunk) {
-            writer.discard(chunk);
+            // Also if it is a hole up to its new end, and has pages past that.
+            let name = writer.name(Scope::All);
+            writer.made_zeros(chunk, name);
         } else {
             jobs.push((chunk, writer.name(Scope::All)));
         }
@@ -274,9 +276,12 @@ fn rewrite(
     let made = match made {
         Ok(made) => made,
         Err(error) => {
-            // No record names what was made. If the volume cannot be left to others either, the
-            // next writer has to take it over.
-            let _ = asker.leave(&Mutex::new(writer));
+            // No record names what was made. A new copy stays open, so that nobody takes it for one
+            // that is complete. If another volume cannot be left to others, the next writer has to
+            // take it over.
+            if before.id == id_before {
+                let _ = asker.leave(&Mutex::new(writer));
+            }
             return Err(error);
         }
     };

@@ -305,3 +305,30 @@ fn a_volume_that_has_become_too_large_is_refused_and_left_to_others() {
     let store = BucketStore::open(volume.bucket.clone(), "v", access(3), larger).unwrap();
     assert!(store.close());
 }
+
+/// The last chunk was a hole, and has a page past its old end since.
+#[test]
+fn a_rollback_drops_what_was_written_past_the_old_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut volume = Volume::new(&folder, PageFormat::Checksum, 20);
+    let name = "s".parse().unwrap();
+    take_snapshot(volume.bucket.clone(), name).unwrap();
+    volume.resize(24);
+    let store = volume.open(None);
+    let driver = Driver::new(store.clone(), 4_096);
+    let at = 22 * PAGE as u64;
+    driver.write(BucketStore::OBJECT, at, &[7; PAGE]).unwrap();
+    let committed = driver.order(IoKind::Commit, BucketStore::OBJECT, 0, 0);
+    assert_eq!(committed, Ok::<(), Failure>(()));
+    drop(driver);
+    assert!(store.close());
+    roll_back(
+        volume.bucket.clone(),
+        name,
+        None,
+        false,
+        &(Arc::new(|_, _| {}) as _),
+    )
+    .unwrap();
+    volume.assert_is(&vec![0; 20 * PAGE], "after the rollback");
+}

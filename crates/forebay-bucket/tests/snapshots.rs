@@ -383,6 +383,13 @@ fn one_copy_of_a_snapshot_is_enough() {
             let faults = check(bucket.clone()).unwrap().faults;
             assert_eq!(faults.len(), 1, "{faults:?}");
             assert!(faults[0].contains("snap/monday/"), "{faults:?}");
+            // Whoever takes it again does not remove the copy that is whole.
+            let again = fault_of(take_snapshot(bucket.clone(), name("monday")));
+            assert!(
+                matches!(again, VolumeFault::SnapshotExists { .. }),
+                "{again}"
+            );
+            assert!(read(&bucket, pages, Some("monday")) == monday);
         }
     }
 }

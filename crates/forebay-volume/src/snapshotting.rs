@@ -113,8 +113,8 @@ impl Snapshotting {
                 },
                 Progress::Done(Appended::Theirs) => match twin {
                     Twin::First => Step::Other,
-                    // One of that name was removed, and this copy came late.
-                    Twin::Second => self.clear(Err(self.is_there()), &Twin::BOTH),
+                    // It may be the last copy of a snapshot: only the first one is our own.
+                    Twin::Second => self.clear(Err(self.is_there()), &[Twin::First]),
                 },
             },
             (Step::Other, Reply::Bytes(bytes)) => {
