@@ -71,11 +71,11 @@ impl Asker {
     /// The snapshots of the volume, and what they hold that `opened` has not.
     fn snapshot_items(&self, opened: &Opened) -> Result<Vec<Item>, BucketError> {
         let manifest = &opened.manifest;
-        let names_of = |map: &Map| -> BTreeSet<ChunkName> {
-            map.chunks().map(|(_, object)| object.name).collect()
-        };
-        let (mut chunks, mut items) = (names_of(&opened.map), Vec::new());
-        let mut records: BTreeSet<u64> = opened.map.pages().map(|(_, it)| it.record).collect();
+        let names = opened.map.chunks().map(|(_, object)| object.name);
+        let mut chunks: BTreeSet<ChunkName> = names.collect();
+        let numbers = opened.map.needed_records().map(|(number, _)| number);
+        let mut records: BTreeSet<u64> = numbers.collect();
+        let mut items = Vec::new();
         for name in self.snapshot_names()? {
             items.push(Item::Snapshot(name));
             // What is wrong with it is found when it is checked.
@@ -88,14 +88,10 @@ impl Asker {
             // It may have been of another length.
             let manifest = map.manifest(manifest);
             items.extend(objects.map(|(chunk, it)| Item::Chunk(it, manifest.object_bytes(chunk))));
-            let mut pages_of: BTreeMap<u64, u64> = BTreeMap::new();
-            for (_, page) in map.pages() {
-                *pages_of.entry(page.record).or_default() += 1;
-            }
-            let new = pages_of
-                .into_iter()
-                .filter(|(record, _)| records.insert(*record));
-            items.extend(new.map(|(record, pages)| Item::Record(record, pages)));
+            let new = map
+                .needed_records()
+                .filter(|(number, _)| records.insert(*number));
+            items.extend(new.map(|(number, pages)| Item::Record(number, pages)));
         }
         Ok(items)
     }
@@ -123,9 +119,7 @@ impl Asker {
         items.extend(maps.map(|&number| Item::Map(number)));
         let records = (older + 1..=map.number()).chain(map.openings().iter().copied());
         let mut pages_of: BTreeMap<u64, u64> = records.map(|number| (number, 0)).collect();
-        for (_, page) in map.pages() {
-            *pages_of.entry(page.record).or_default() += 1;
-        }
+        pages_of.extend(map.needed_records());
         items.extend(
             pages_of
                 .iter()

@@ -17,8 +17,8 @@ use forebay_base::sync::Arc;
 use forebay_rt::wait::Slot;
 use forebay_store::{Extent, Failure, Io, IoKind, Request};
 use forebay_volume::{
-    Append, Call, ChunkName, InlinePage, Manifest, Need, PAGE_BYTES, Progress, Reply, Scope,
-    Source, Twin, Uploads, VolumeFault, Writer,
+    Append, Call, InlinePage, Manifest, Need, PAGE_BYTES, Progress, Reply, Scope, Source, Twin,
+    Uploads, VolumeFault, Writer,
 };
 use std::collections::VecDeque;
 
@@ -478,40 +478,12 @@ impl Desk {
 
     fn start_upload(&mut self, scope: Scope) -> Option<Job> {
         let (chunk, name) = self.uploads.next(&mut self.writer, scope)?;
-        Some(Job::Upload(self.assemble(scope, chunk, name)))
-    }
-
-    fn assemble(&mut self, scope: Scope, chunk: u64, name: ChunkName) -> UploadJob {
-        let mut bytes = self.spares.pop().unwrap_or_default();
-        bytes.clear();
-        bytes.reserve_exact(self.manifest().chunk_bytes as usize);
-        let mut base = None;
-        let mut inline = Vec::new();
-        for (index, (page, source)) in self.writer.assemble(scope, chunk).enumerate() {
-            match source {
-                Source::Memory(memory) => {
-                    bytes.extend(memory);
-                    continue;
-                }
-                Source::Chunk(object, _) => {
-                    let (_, pages) = base.get_or_insert_with(|| (object, Vec::new()));
-                    pages.push(index);
-                }
-                Source::Record { .. } => inline.push(piece_of(index, page, source)),
-                Source::Zeros => {}
-            }
-            bytes.extend([0; PAGE]);
-        }
-        UploadJob {
-            chunk,
-            name,
-            first_page: self.manifest().pages_of(chunk).start,
-            writer: self.writer.map().writer(),
-            bytes,
-            base,
-            inline,
+        let spare = self.spares.pop().unwrap_or_default();
+        let job = UploadJob::new(&self.writer, scope, chunk, name, spare);
+        Some(Job::Upload(UploadJob {
             failures_before: self.upload_failures,
-        }
+            ..job
+        }))
     }
 
     /// An upload has ended, with the checksum of its object.

@@ -9,7 +9,8 @@ use forebay_rt::say;
 use forebay_store::{Failure, Io};
 use forebay_volume::{
     Append, Appended, Body, Call, ChunkName, ChunkObject, Holder, InlinePage, Manifest, PAGE_BYTES,
-    PageCodec, PageFormat, Progress, Record, Reply, Source, Twin, VolumeFault, Writer, crc32c,
+    PageCodec, PageFormat, Progress, Record, Reply, Scope, Source, Twin, VolumeFault, Writer,
+    crc32c,
 };
 
 const PAGE: usize = PAGE_BYTES as usize;
@@ -412,6 +413,47 @@ fn is_zeros(bytes: &[u8]) -> bool {
 }
 
 impl UploadJob {
+    /// The object `name` of `chunk`, put together of what `writer` has of `scope`, in the memory of
+    /// `bytes`.
+    pub(crate) fn new(
+        writer: &Writer,
+        scope: Scope,
+        chunk: u64,
+        name: ChunkName,
+        mut bytes: Vec<u8>,
+    ) -> UploadJob {
+        let pages = writer.manifest().pages_of(chunk);
+        bytes.clear();
+        bytes.reserve_exact(writer.manifest().chunk_bytes as usize);
+        let mut base = None;
+        let mut inline = Vec::new();
+        for (index, (page, source)) in writer.assemble(scope, chunk).enumerate() {
+            match source {
+                Source::Memory(memory) => {
+                    bytes.extend(memory);
+                    continue;
+                }
+                Source::Chunk(object, _) => {
+                    let (_, places) = base.get_or_insert_with(|| (object, Vec::new()));
+                    places.push(index);
+                }
+                Source::Record { .. } => inline.push(piece_of(index, page, source)),
+                Source::Zeros => {}
+            }
+            bytes.extend([0; PAGE]);
+        }
+        UploadJob {
+            chunk,
+            name,
+            first_page: pages.start,
+            writer: writer.map().writer(),
+            bytes,
+            base,
+            inline,
+            failures_before: 0,
+        }
+    }
+
     /// The object. Its memory is that of the pages, if they lie there as they are.
     fn object(&mut self, codec: &PageCodec) -> Vec<u8> {
         if codec.format() == PageFormat::Plain {

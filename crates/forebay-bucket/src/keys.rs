@@ -6,8 +6,8 @@ use crate::bucket::Bucket;
 use crate::store::BucketError;
 use forebay_rt::fresh_number;
 use forebay_volume::{
-    Append, Appended, KEY_PREFIX, MANIFEST_KEY, Manifest, OwnerKey, PageCodec, PageFormat, Twin,
-    VolumeFault, VolumeKey, wrapped_key, wrapped_number,
+    Append, Appended, KEY_PREFIX, Manifest, OwnerKey, PageCodec, PageFormat, Twin, VolumeFault,
+    VolumeKey, wrapped_key, wrapped_number,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,10 +34,7 @@ pub fn change_key(
     new: &OwnerKey,
 ) -> Result<(), BucketError> {
     let asker = Asker::of_task(bucket);
-    let Some(manifest) = asker.object(MANIFEST_KEY)? else {
-        return Err(VolumeFault::NotThere.into());
-    };
-    let id = match Manifest::decode(&manifest)? {
+    let id = match asker.known_manifest()? {
         manifest if manifest.pages == PageFormat::Encrypted => manifest.id,
         _ => return Err(VolumeFault::NotEncrypted.into()),
     };

@@ -8,25 +8,26 @@ use crate::abreast::abreast;
 use crate::asker::Asker;
 use crate::bucket::{Bucket, Trouble};
 use crate::copy::{Progress, writing};
-use crate::jobs::{Unmade, UploadJob, piece_of};
+use crate::jobs::{Unmade, UploadJob};
 use crate::store::BucketError;
 use forebay_base::sync::Mutex;
 use forebay_rt::fresh_number;
 use forebay_store::Failure;
 use forebay_volume::{
-    Access, ChunkName, Collected, MANIFEST_KEY, Manifest, Map, Need, Opened, OwnerKey, PAGE_BYTES,
-    PageCodec, Scope, SnapshotName, Source, VolumeFault, Writer, Writing,
+    Access, Collected, MANIFEST_KEY, Manifest, Map, Need, Opened, OwnerKey, PAGE_BYTES, PageCodec,
+    Scope, SnapshotName, VolumeFault, Writer, Writing,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Gives the volume in `bucket` the state that it had when the snapshot `name` was taken. `key`
-/// opens it if it is encrypted. What lies in other snapshots stays there. Nobody may serve it; one
-/// that a server did not close is changed if the caller `takes_over`. Returns what was written.
+/// opens it if it is encrypted. Other snapshots are not touched. A volume that is open for writing
+/// is refused, unless the caller `takes_over`. Returns what was written.
 ///
 /// # Errors
-/// [`BucketError`]; nothing has changed then.
+/// [`BucketError`]. Nothing has changed then, unless the record itself failed: the next writer
+/// completes it, or finds that it is not there.
 pub fn roll_back(
     bucket: Arc<dyn Bucket>,
     name: SnapshotName,
@@ -36,20 +37,19 @@ pub fn roll_back(
 ) -> Result<Collected, BucketError> {
     let asker = Arc::new(Asker::of_task(bucket));
     // Whatever is wrong with it is found before another writer is ended.
-    let state = State::of(&asker, name, key)?;
+    let from = State::at_snapshot(&asker, name, key)?;
     let opened = asker.open(writing("a rollback", takes_over)?)?;
-    let to = Destination::of(asker, &state.codec, opened);
-    let manifest = state.manifest;
-    rewrite(state, manifest, to, progress)
+    let to = State::of(&asker, &from.codec, opened);
+    let length_bytes = from.writer.manifest().length_bytes;
+    rewrite(from, to, length_bytes, progress)
 }
 
-/// Gives the volume in `bucket` the length `length_bytes`. What is added is zeros; what lies past
-/// the new end is gone, and so the caller has to say that the volume `may_shrink`. `key` opens it
-/// if it is encrypted. Nobody may serve it; one that a server did not close is changed if the
-/// caller `takes_over`.
+/// Gives the volume in `bucket` the length `length_bytes`. What is added is zeros. What lies past
+/// the new end is lost, so the caller has to say that the volume `may_shrink`. `key` opens it if it
+/// is encrypted. A volume that is open for writing is refused, unless the caller `takes_over`.
 ///
 /// # Errors
-/// [`BucketError`]: [`BucketError::Shrinks`] if it may not. Nothing has changed then.
+/// As [`roll_back`]; [`BucketError::Shrinks`] if it may not.
 pub fn resize(
     bucket: Arc<dyn Bucket>,
     length_bytes: u64,
@@ -60,7 +60,7 @@ pub fn resize(
     let asker = Arc::new(Asker::of_task(bucket));
     let found = asker.open(Access::Read)?.manifest;
     // Whatever is wrong is found before another writer is ended.
-    let new = found.with_length(length_bytes)?;
+    found.with_length(length_bytes)?;
     if length_bytes < found.length_bytes && !may_shrink {
         return Err(BucketError::Shrinks {
             found_bytes: found.length_bytes,
@@ -73,20 +73,15 @@ pub fn resize(
         asker.leave(&Mutex::new(Writer::new(opened)))?;
         return Err(BucketError::Resized);
     }
-    let state = State {
-        asker: asker.clone(),
-        codec: codec.clone(),
-        manifest: found,
-        map: opened.map.clone(),
-    };
-    let to = Destination::of(asker, &codec, opened);
+    let from = State::of(&asker, &codec, opened.clone());
+    let to = State::of(&asker, &codec, opened);
     let quiet: Arc<Progress> = Arc::new(|_, _| {});
-    rewrite(state, new, to, &quiet).map(drop)
+    rewrite(from, to, length_bytes, &quiet).map(drop)
 }
 
 /// Copies the snapshot `name` of the volume in `from` to `to`, where none may be: a new volume,
-/// which shares nothing with the first. If it is encrypted, `key` opens it, and opens the copy. One
-/// that was interrupted is a volume that nobody has closed: remove it, and copy again.
+/// which shares nothing with the first. If it is encrypted, `key` opens it, and opens the copy. An
+/// interrupted copy stays open for writing: remove it, and copy again.
 ///
 /// # Errors
 /// [`BucketError::Occupied`] if there is a volume already.
@@ -98,13 +93,14 @@ pub fn copy_snapshot(
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
     let (from, to) = (Arc::new(Asker::of_task(from)), Arc::new(Asker::of_task(to)));
-    let state = State::of(&from, name, key)?;
+    let from = State::at_snapshot(&from, name, key)?;
     if to.object(MANIFEST_KEY)?.is_some() {
         return Err(BucketError::Occupied);
     }
-    let (length_bytes, chunk_bytes) = (state.manifest.length_bytes, state.manifest.chunk_bytes);
-    let manifest = Manifest::new(fresh_number()?, length_bytes, chunk_bytes)?;
-    let manifest = manifest.with_pages(state.manifest.pages);
+    let original = from.writer.manifest();
+    let length_bytes = original.length_bytes;
+    let manifest = Manifest::new(fresh_number()?, length_bytes, original.chunk_bytes)?;
+    let manifest = manifest.with_pages(original.pages);
     to.make_key(&manifest, key)?;
     let opened = to.open(Access::Write(Writing {
         writer: fresh_number()?,
@@ -116,104 +112,53 @@ pub fn copy_snapshot(
         return Err(BucketError::Occupied);
     }
     let codec = to.unlock(&manifest, key)?;
-    rewrite(
-        state,
-        manifest,
-        Destination::of(to, &codec, opened),
-        progress,
-    )
+    rewrite(from, State::of(&to, &codec, opened), length_bytes, progress)
 }
 
-/// A state that a volume had.
+/// A state of a volume, with what it takes to read it, or to write from there on.
 struct State {
-    asker: Arc<Asker>,
-    codec: PageCodec,
-    manifest: Manifest,
-    map: Map,
-}
-
-impl State {
-    fn of(
-        asker: &Arc<Asker>,
-        name: SnapshotName,
-        key: Option<&OwnerKey>,
-    ) -> Result<State, BucketError> {
-        let opened = asker.open_snapshot(name)?;
-        Ok(State {
-            asker: asker.clone(),
-            codec: asker.unlock(&opened.manifest, key)?,
-            manifest: opened.manifest,
-            map: opened.map,
-        })
-    }
-
-    /// What the object `name` of `chunk` is put together of.
-    fn job(&self, chunk: u64, name: ChunkName, writer: u128) -> UploadJob {
-        let pages = self.manifest.pages_of(chunk);
-        let count = (pages.end - pages.start) as usize;
-        let above = self.map.pages_in(pages.clone());
-        let inline = above.map(|(page, it)| {
-            let (record, at, crc) = (it.record, it.at, it.crc);
-            let first = (page - pages.start) as usize;
-            (
-                first,
-                piece_of(first, page, Source::Record { record, at, crc }),
-            )
-        });
-        let (places, inline): (BTreeSet<usize>, Vec<_>) = inline.unzip();
-        let base = self.map.chunk(chunk).map(|object| {
-            let below = (0..count).filter(|place| !places.contains(place));
-            (object, below.collect())
-        });
-        UploadJob {
-            chunk,
-            name,
-            first_page: pages.start,
-            writer,
-            bytes: vec![0; count * PAGE_BYTES as usize],
-            base,
-            inline,
-            failures_before: 0,
-        }
-    }
-
-    /// The chunks that `map` does not have as this state has them.
-    fn differing(&self, map: &Map) -> Vec<u64> {
-        let chunk_pages = self.manifest.chunk_pages();
-        let chunks = [&self.map, map].into_iter().flat_map(|map| {
-            let of_pages = map.pages().map(move |(page, _)| page / chunk_pages);
-            map.chunks().map(|(chunk, _)| chunk).chain(of_pages)
-        });
-        let chunks: BTreeSet<u64> = chunks.filter(|&it| it < self.manifest.chunks()).collect();
-        let differs = |chunk: &u64| {
-            let pages = self.manifest.pages_of(*chunk);
-            self.map.chunk(*chunk) != map.chunk(*chunk)
-                || !self.map.pages_in(pages.clone()).eq(map.pages_in(pages))
-        };
-        chunks.into_iter().filter(differs).collect()
-    }
-}
-
-/// Where it is written.
-struct Destination {
     asker: Arc<Asker>,
     codec: PageCodec,
     writer: Writer,
 }
 
-impl Destination {
-    fn of(asker: Arc<Asker>, codec: &PageCodec, opened: Opened) -> Destination {
-        Destination {
-            asker,
+impl State {
+    fn of(asker: &Arc<Asker>, codec: &PageCodec, opened: Opened) -> State {
+        State {
+            asker: asker.clone(),
             codec: codec.clone(),
             writer: Writer::with_codec(opened, codec.clone()),
         }
     }
-}
 
-impl State {
-    /// Makes an object of a chunk at `to`; none if it is zeros.
-    /// It has `count` pages there.
+    fn at_snapshot(
+        asker: &Arc<Asker>,
+        name: SnapshotName,
+        key: Option<&OwnerKey>,
+    ) -> Result<State, BucketError> {
+        let opened = asker.open_snapshot(name)?;
+        let codec = asker.unlock(&opened.manifest, key)?;
+        Ok(State::of(asker, &codec, opened))
+    }
+
+    /// The chunks that `map` does not have as this state has them.
+    fn differing(&self, map: &Map) -> BTreeSet<u64> {
+        let (own, manifest) = (self.writer.map(), self.writer.manifest());
+        let chunk_pages = manifest.chunk_pages();
+        let chunks = [own, map].into_iter().flat_map(|map| {
+            let of_pages = map.pages().map(move |(page, _)| page / chunk_pages);
+            map.chunks().map(|(chunk, _)| chunk).chain(of_pages)
+        });
+        let differs = |chunk: &u64| {
+            let pages = manifest.pages_of(*chunk);
+            own.chunk(*chunk) != map.chunk(*chunk)
+                || !own.pages_in(pages.clone()).eq(map.pages_in(pages))
+        };
+        let chunks: BTreeSet<u64> = chunks.filter(|&it| it < manifest.chunks()).collect();
+        chunks.into_iter().filter(differs).collect()
+    }
+
+    /// Makes the object of `job` at `to`, with `count` pages; none if it is zeros.
     fn make(
         &self,
         to: &Asker,
@@ -236,50 +181,52 @@ fn failed(what: &str, failure: Failure) -> BucketError {
     Trouble::lasting(what, failure).into()
 }
 
-/// Makes the volume at `to` what `state` is, with the length of `new`, and closes it.
+/// Gives the volume at `to` the state `from` with `length_bytes`, and closes it.
 fn rewrite(
-    state: State,
-    new: Manifest,
-    to: Destination,
+    from: State,
+    to: State,
+    length_bytes: u64,
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
-    let Destination {
+    let State {
         asker,
         codec,
         mut writer,
     } = to;
-    let (before, id_before) = (*writer.manifest(), state.manifest.id);
-    let mut chunks: BTreeSet<u64> = state.differing(writer.map()).into_iter().collect();
-    if before.length_bytes != new.length_bytes {
-        writer.resize(new.length_bytes)?;
-        chunks.extend(before.reshaped(&new));
+    let before = *writer.manifest();
+    let is_copy = before.id != from.writer.manifest().id;
+    let mut chunks = from.differing(writer.map());
+    if before.length_bytes != length_bytes {
+        writer.resize(length_bytes)?;
+        chunks.extend(before.reshaped(writer.manifest()));
     }
+    let new = *writer.manifest();
     let mut jobs = Vec::new();
     for chunk in chunks {
-        if state.map.is_hole(&state.manifest, chunk) {
-            // Also if it is a hole up to its new end, and has pages past that.
-            let name = writer.name(Scope::All);
+        let name = writer.name(Scope::All);
+        if from.writer.is_hole(chunk) {
+            // Not `discard`: it may be a hole up to the new end, and have pages past that.
             writer.made_zeros(chunk, name);
         } else {
-            jobs.push((chunk, writer.name(Scope::All)));
+            jobs.push((chunk, name));
         }
     }
     let (id, all, done) = (writer.map().writer(), jobs.len() as u64, AtomicU64::new(0));
     let (maker, progress) = (asker.clone(), progress.clone());
-    let chunk_bytes = new.whole_object_bytes();
     let made = abreast(jobs, move |(chunk, name)| {
-        let (job, pages) = (state.job(chunk, name, id), new.pages_of(chunk));
-        let crc = state.make(&maker, &codec, job, pages.end - pages.start)?;
+        let mut job = UploadJob::new(&from.writer, Scope::All, chunk, name, Vec::new());
+        job.writer = id;
+        let pages = new.pages_of(chunk);
+        let crc = from.make(&maker, &codec, job, pages.end - pages.start)?;
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
         Ok::<_, BucketError>((chunk, name, crc))
     });
     let made = match made {
         Ok(made) => made,
         Err(error) => {
-            // No record names what was made. A new copy stays open, so that nobody takes it for one
-            // that is complete. If another volume cannot be left to others, the next writer has to
-            // take it over.
-            if before.id == id_before {
+            // An incomplete copy stays open, so that it is not taken for a whole volume. Any other
+            // volume is as before; if it cannot be closed, the next writer has to take it over.
+            if !is_copy {
                 let _ = asker.leave(&Mutex::new(writer));
             }
             return Err(error);
@@ -291,7 +238,7 @@ fn rewrite(
             Some(crc) => {
                 writer.made_with(chunk, name, crc);
                 written.objects += 1;
-                written.bytes += chunk_bytes;
+                written.bytes += new.whole_object_bytes();
             }
             None => writer.made_zeros(chunk, name),
         }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// How long removers wait for a snapshot that is being taken. It is begun again if it takes longer.
-pub(crate) const PIN_TIME: Span = Span::from_secs(60);
+const PIN_TIME: Span = Span::from_secs(60);
 const PIN_LOOK: Span = Span::from_secs(1);
 /// A snapshot is begun so often.
 const ATTEMPTS: u32 = 3;
@@ -104,23 +104,6 @@ impl Asker {
         Err(fault.into())
     }
 
-    /// Every snapshot of the volume.
-    pub(crate) fn snapshots(
-        &self,
-        manifest: &Manifest,
-    ) -> Result<Vec<(SnapshotName, Snapshot)>, BucketError> {
-        let mut snapshots = Vec::new();
-        for name in self.snapshot_names()? {
-            match self.snapshot(manifest, name) {
-                Ok(snapshot) => snapshots.push((name, snapshot)),
-                // It was removed since it was listed.
-                Err(BucketError::Volume(VolumeFault::NoSnapshot { .. })) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(snapshots)
-    }
-
     /// The volume as it was when the snapshot `name` was taken.
     pub(crate) fn open_snapshot(&self, name: SnapshotName) -> Result<Opened, BucketError> {
         let manifest = self.known_manifest()?;
@@ -158,7 +141,7 @@ impl Asker {
     }
 
     /// Whether somebody is taking a snapshot at the moment.
-    pub(crate) fn note_pinned(&self, is_pinned: bool) {
+    fn note_pinned(&self, is_pinned: bool) {
         let mut since = lock(&self.pinned);
         if is_pinned && since.is_none() {
             say(format_args!(

@@ -205,6 +205,9 @@ impl BucketStore {
         settings: BucketSettings,
     ) -> Result<Arc<BucketStore>, BucketError> {
         let is_read_only = access == Access::Read;
+        if let Some(name) = settings.snapshot.filter(|_| !is_read_only) {
+            return Err(VolumeFault::ReadOnlySnapshot { name }.into());
+        }
         let asker = Asker::new(bucket, name.to_owned(), settings.answer_timeout);
         let asker = Arc::new(asker);
         // What has no room, or another key, is refused before its map is read.
@@ -221,8 +224,7 @@ impl BucketStore {
         }
         let opened = match settings.snapshot {
             None => asker.open(access)?,
-            Some(name) if is_read_only => asker.open_snapshot(name)?,
-            Some(name) => return Err(VolumeFault::ReadOnlySnapshot { name }.into()),
+            Some(name) => asker.open_snapshot(name)?,
         };
         let manifest = opened.manifest;
         let known = unlocked.filter(|(known, _)| *known == manifest.as_made());
@@ -397,11 +399,7 @@ impl Asker {
 
     /// What never changes of the volume that is there (true), or is to be made (false).
     fn manifest(&self, access: &Access) -> Result<Option<(Manifest, bool)>, BucketError> {
-        let call = Call::Get {
-            key: MANIFEST_KEY.to_owned(),
-            range: None,
-        };
-        Ok(match (self.get(&call)?, access) {
+        Ok(match (self.object(MANIFEST_KEY)?, access) {
             (Some(bytes), _) => Some((Manifest::decode(&bytes)?, true)),
             (None, Access::Write(writing)) => writing.create.map(|it| (it, false)),
             (None, Access::Read) => None,

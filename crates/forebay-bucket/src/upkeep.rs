@@ -65,9 +65,16 @@ pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
     }
     let all = sum_of(&keys);
     let (mut held, mut snapshots) = (Held::default(), Vec::new());
-    for (name, snapshot) in asker.snapshots(&opened.manifest)? {
-        held.add(&snapshot.map);
-        snapshots.push((name, snapshot.taken_ms));
+    for name in asker.snapshot_names()? {
+        match asker.snapshot(&opened.manifest, name) {
+            Ok(snapshot) => {
+                held.add(&snapshot.map);
+                snapshots.push((name, snapshot.taken_ms));
+            }
+            // It was removed since it was listed.
+            Err(BucketError::Volume(VolumeFault::NoSnapshot { .. })) => {}
+            Err(error) => return Err(error),
+        }
     }
     let replaced = unneeded(&opened.map, opened.stays(), &Held::default(), keys);
     let (held, unneeded): (Vec<_>, Vec<_>) =

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use support::Driver;
 use tempfile::TempDir;
-use volumes::{CHUNK, MIB, pattern, writing_of};
+use volumes::{CHUNK, MIB, key_of, pattern, writing_of};
 
 const SEALED: [PageFormat; 2] = [PageFormat::Checksum, PageFormat::Encrypted];
 
@@ -34,10 +34,6 @@ fn settings(key: Option<OwnerKey>) -> BucketSettings {
         key,
         ..BucketSettings::USUAL
     }
-}
-
-fn key_of(pages: PageFormat) -> Option<OwnerKey> {
-    (pages == PageFormat::Encrypted).then(|| owner(1))
 }
 
 fn bucket(folder: &TempDir, name: &str) -> Arc<dyn Bucket> {

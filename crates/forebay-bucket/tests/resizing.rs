@@ -6,42 +6,21 @@
 mod support;
 mod volumes;
 
-use forebay_base::sync::atomic::{AtomicU64, Ordering};
-use forebay_base::{PAGE_BYTES, Prng, Span};
+use forebay_base::{PAGE_BYTES, Prng};
 use forebay_bucket::{
-    Bucket, BucketError, BucketSettings, BucketStore, FolderBucket, OwnerKey, PageFormat, Trouble,
+    Bucket, BucketError, BucketSettings, BucketStore, FolderBucket, OwnerKey, PageFormat,
     VolumeFault, check, collect, copy, resize, roll_back, take_snapshot,
 };
 use forebay_store::{Failure, IoKind};
-use forebay_volume::{Access, Call, Manifest, Reply, Writing};
+use forebay_volume::{Access, Manifest, Writing};
 use std::sync::Arc;
 use support::Driver;
 use tempfile::TempDir;
-use volumes::{CHUNK, pattern};
+use volumes::{CHUNK, FORMATS, full_after, key_of, pattern, quiet, removing};
 
 const PAGE: usize = PAGE_BYTES;
 const CHUNK_PAGES: usize = CHUNK as usize / PAGE;
-const FORMATS: [PageFormat; 3] = [
-    PageFormat::Plain,
-    PageFormat::Checksum,
-    PageFormat::Encrypted,
-];
-
-fn key_of(pages: PageFormat) -> Option<OwnerKey> {
-    (pages == PageFormat::Encrypted).then(|| OwnerKey::parse(&[1; 32]).unwrap())
-}
-
-fn settings(pages: PageFormat) -> BucketSettings {
-    BucketSettings {
-        memory_bytes: 8 << 20,
-        answer_timeout: Span::from_secs(1),
-        dead_percent: Some(0),
-        key: key_of(pages),
-        ..BucketSettings::USUAL
-    }
-}
-
-/// A volume that nobody serves, and what is in it.
+/// A volume without a server, and what it has to hold.
 struct Volume {
     bucket: Arc<dyn Bucket>,
     pages: PageFormat,
@@ -71,7 +50,7 @@ impl Volume {
             create,
             take_over: false,
         });
-        BucketStore::open(self.bucket.clone(), "v", access, settings(self.pages)).unwrap()
+        BucketStore::open(self.bucket.clone(), "v", access, removing(self.pages)).unwrap()
     }
 
     /// Writes of all sizes, up to the end, with a commit after each.
@@ -104,7 +83,7 @@ impl Volume {
     }
 
     fn assert_is(&self, bytes: &[u8], what: &str) {
-        let settings = settings(self.pages);
+        let settings = removing(self.pages);
         let store = BucketStore::open(self.bucket.clone(), "v", Access::Read, settings).unwrap();
         assert_eq!(store.manifest().length_bytes, bytes.len() as u64, "{what}");
         let driver = Driver::new(store, 4_096);
@@ -146,12 +125,7 @@ fn what_stays_is_the_same_and_what_is_added_is_zeros() {
         volume.write(20);
         volume.assert_is(&volume.bytes, "at the end");
         let copied = Arc::new(FolderBucket::open(&folder.path().join("copy"), true).unwrap());
-        copy(
-            volume.bucket.clone(),
-            copied.clone(),
-            &(Arc::new(|_, _| {}) as _),
-        )
-        .unwrap();
+        copy(volume.bucket.clone(), copied.clone(), &quiet()).unwrap();
         let copied = Volume {
             bucket: copied,
             pages,
@@ -162,38 +136,12 @@ fn what_stays_is_the_same_and_what_is_added_is_zeros() {
         // Back to another length.
         for (name, bytes) in snapshots {
             let (bucket, key) = (volume.bucket.clone(), key_of(pages));
-            roll_back(
-                bucket,
-                name,
-                key.as_ref(),
-                false,
-                &(Arc::new(|_, _| {}) as _),
-            )
-            .unwrap();
+            roll_back(bucket, name, key.as_ref(), false, &quiet()).unwrap();
             volume.bytes.clone_from(&bytes);
             volume.assert_is(&bytes, "after a rollback");
             volume.write(10);
             volume.assert_is(&volume.bytes, "written after a rollback");
         }
-    }
-}
-
-/// Fails every making of an object after so many.
-struct Short {
-    inner: Arc<dyn Bucket>,
-    left: AtomicU64,
-}
-
-impl Bucket for Short {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
-        if matches!(call, Call::Make { .. }) {
-            let left = self.left.load(Ordering::Relaxed);
-            if left == 0 {
-                return Err(Trouble::lasting("the bucket is full", Failure::NoSpace));
-            }
-            self.left.store(left - 1, Ordering::Relaxed);
-        }
-        self.inner.ask(call)
     }
 }
 
@@ -206,13 +154,10 @@ fn a_resize_that_is_interrupted_is_done_or_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let mut volume = Volume::new(&folder, PageFormat::Checksum, 25);
         volume.write(12);
-        let short = Arc::new(Short {
-            inner: volume.bucket.clone(),
-            left: AtomicU64::new(left),
-        });
+        let short = full_after(volume.bucket.clone(), left);
         let length = count * PAGE;
         let resized = resize(short, length as u64, true, None, false);
-        let settings = settings(volume.pages);
+        let settings = removing(volume.pages);
         let store = BucketStore::open(volume.bucket.clone(), "v", Access::Read, settings).unwrap();
         let found = store.manifest().length_bytes as usize;
         if resized.is_ok() {
@@ -258,7 +203,7 @@ fn what_a_person_did_not_mean_is_refused() {
     assert!(!store.is_fenced());
     assert!(store.close());
 
-    // Somebody who makes the volume if it is not there is told that it has another length.
+    // `--create` with the old length is refused.
     call(1 << 20, true, key.as_ref()).unwrap();
     let asked = Manifest::new(7, 40 * PAGE_BYTES as u64, CHUNK as u32).unwrap();
     let access = Access::Write(Writing {
@@ -267,7 +212,7 @@ fn what_a_person_did_not_mean_is_refused() {
         create: Some(asked.with_pages(volume.pages)),
         take_over: true,
     });
-    let refused = BucketStore::open(volume.bucket.clone(), "v", access, settings(volume.pages));
+    let refused = BucketStore::open(volume.bucket.clone(), "v", access, removing(volume.pages));
     let fault = VolumeFault::WrongLength {
         found_bytes: 1 << 20,
         asked_bytes: 40 * PAGE_BYTES as u64,
@@ -294,13 +239,13 @@ fn a_volume_that_has_become_too_large_is_refused_and_left_to_others() {
             volume.bucket.clone(),
             "v",
             access(writer),
-            settings(volume.pages),
+            removing(volume.pages),
         );
         assert!(matches!(refused, Err(BucketError::Memory { .. })));
     }
     let larger = BucketSettings {
         memory_bytes: 256 << 20,
-        ..settings(volume.pages)
+        ..removing(volume.pages)
     };
     let store = BucketStore::open(volume.bucket.clone(), "v", access(3), larger).unwrap();
     assert!(store.close());
@@ -322,13 +267,6 @@ fn a_rollback_drops_what_was_written_past_the_old_end() {
     assert_eq!(committed, Ok::<(), Failure>(()));
     drop(driver);
     assert!(store.close());
-    roll_back(
-        volume.bucket.clone(),
-        name,
-        None,
-        false,
-        &(Arc::new(|_, _| {}) as _),
-    )
-    .unwrap();
+    roll_back(volume.bucket.clone(), name, None, false, &quiet()).unwrap();
     volume.assert_is(&vec![0; 20 * PAGE], "after the rollback");
 }

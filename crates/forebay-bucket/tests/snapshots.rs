@@ -6,11 +6,11 @@
 mod support;
 mod volumes;
 
-use forebay_base::{Prng, Span};
+use forebay_base::Prng;
 use forebay_bucket::{
-    Bucket, BucketError, BucketSettings, BucketStore, FolderBucket, OwnerKey, PageFormat, Progress,
-    SnapshotName, Trouble, VolumeFault, check, collect, copy_snapshot, info, remove,
-    remove_snapshot, roll_back, take_snapshot,
+    Bucket, BucketError, BucketSettings, BucketStore, FolderBucket, PageFormat, SnapshotName,
+    VolumeFault, check, collect, copy_snapshot, info, remove, remove_snapshot, roll_back,
+    take_snapshot,
 };
 use forebay_rt::thread::spawn;
 use forebay_store::{Failure, IoKind};
@@ -18,30 +18,12 @@ use forebay_volume::{Access, Call, Reply};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use support::Driver;
-use volumes::{CHUNK, MIB, pattern, writing_of};
+use volumes::{CHUNK, FORMATS, MIB, full_after, key_of, pattern, quiet, removing, writing_of};
 
 const LENGTH: u64 = 8 * MIB;
 
-fn settings(pages: PageFormat) -> BucketSettings {
-    BucketSettings {
-        memory_bytes: 8 << 20,
-        answer_timeout: Span::from_secs(1),
-        dead_percent: Some(0),
-        key: key_of(pages),
-        ..BucketSettings::USUAL
-    }
-}
-
-fn key_of(pages: PageFormat) -> Option<OwnerKey> {
-    (pages == PageFormat::Encrypted).then(|| OwnerKey::parse(&[1; 32]).unwrap())
-}
-
 fn name(text: &str) -> SnapshotName {
     text.parse().unwrap()
-}
-
-fn quiet() -> Arc<Progress> {
-    Arc::new(|_, _| {})
 }
 
 fn folder_bucket(folder: &tempfile::TempDir, name: &str) -> Arc<dyn Bucket> {
@@ -59,7 +41,7 @@ struct Written {
 impl Written {
     fn open(bucket: &Arc<dyn Bucket>, pages: PageFormat, bytes: Vec<u8>) -> Written {
         let access = writing_of(pages, false);
-        let store = BucketStore::open(bucket.clone(), "v", access, settings(pages)).unwrap();
+        let store = BucketStore::open(bucket.clone(), "v", access, removing(pages)).unwrap();
         Written {
             driver: Driver::new(store.clone(), 4_096),
             store,
@@ -95,7 +77,7 @@ impl Written {
 fn read(bucket: &Arc<dyn Bucket>, pages: PageFormat, snapshot: Option<&str>) -> Vec<u8> {
     let settings = BucketSettings {
         snapshot: snapshot.map(name),
-        ..settings(pages)
+        ..removing(pages)
     };
     let store = BucketStore::open(bucket.clone(), "v", Access::Read, settings).unwrap();
     let driver = Driver::new(store, 4_096);
@@ -138,12 +120,6 @@ impl Taken {
         }
     }
 }
-
-const FORMATS: [PageFormat; 3] = [
-    PageFormat::Plain,
-    PageFormat::Checksum,
-    PageFormat::Encrypted,
-];
 
 #[test]
 fn a_snapshot_is_what_the_volume_was_until_it_is_removed() {
@@ -258,7 +234,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     assert_eq!(again, VolumeFault::SnapshotExists { name: monday });
     written.write(20);
 
-    // Somebody serves it.
+    // The volume is being served.
     let key = key_of(pages);
     let served = roll_back(bucket.clone(), monday, key.as_ref(), false, &quiet());
     assert!(matches!(fault_of(served), VolumeFault::InUse { .. }));
@@ -280,32 +256,13 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 
     let of_snapshot = BucketSettings {
         snapshot: Some(monday),
-        ..settings(pages)
+        ..removing(pages)
     };
     let access = writing_of(pages, true);
     let refused = fault_of(BucketStore::open(bucket.clone(), "v", access, of_snapshot));
     assert_eq!(refused, VolumeFault::ReadOnlySnapshot { name: monday });
     let now = written.close();
     assert!(read(&bucket, pages, None) == now);
-}
-
-/// Fails what makes objects once it has been used up.
-struct Short {
-    inner: Arc<dyn Bucket>,
-    left: AtomicU64,
-}
-
-impl Bucket for Short {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
-        if matches!(call, Call::Make { .. }) {
-            let left = self.left.load(Ordering::Relaxed);
-            if left == 0 {
-                return Err(Trouble::lasting("the bucket is full", Failure::NoSpace));
-            }
-            self.left.store(left - 1, Ordering::Relaxed);
-        }
-        self.inner.ask(call)
-    }
 }
 
 /// Whatever is the last object that it can make.
@@ -321,10 +278,7 @@ fn a_rollback_or_a_snapshot_that_is_interrupted_leaves_the_volume_as_it_was() {
         let monday = written.bytes.clone();
         written.write(12);
         let now = written.close();
-        let short: Arc<dyn Bucket> = Arc::new(Short {
-            inner: whole.clone(),
-            left: AtomicU64::new(left),
-        });
+        let short = full_after(whole.clone(), left);
         let rolled = roll_back(short.clone(), name("monday"), None, true, &quiet());
         let found = read(&whole, pages, None);
         match rolled {
@@ -383,7 +337,7 @@ fn one_copy_of_a_snapshot_is_enough() {
             let faults = check(bucket.clone()).unwrap().faults;
             assert_eq!(faults.len(), 1, "{faults:?}");
             assert!(faults[0].contains("snap/monday/"), "{faults:?}");
-            // Whoever takes it again does not remove the copy that is whole.
+            // Another try under that name leaves the whole copy alone.
             let again = fault_of(take_snapshot(bucket.clone(), name("monday")));
             assert!(
                 matches!(again, VolumeFault::SnapshotExists { .. }),

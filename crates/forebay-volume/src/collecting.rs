@@ -18,6 +18,7 @@ use crate::manifest::Manifest;
 use crate::map::Map;
 use crate::name::{
     ChunkName, DATA_PREFIX, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, TWIN_PREFIX, map_key, number_of,
+    record_of,
 };
 use crate::opening::{Access, Opened, Opening};
 use std::collections::BTreeSet;
@@ -234,25 +235,24 @@ pub fn unneeded(
     held: &Held,
     keys: Vec<(String, u64)>,
 ) -> Vec<(String, u64)> {
-    let named: BTreeSet<ChunkName> = map.chunks().map(|(_, object)| object.name).collect();
-    let mut records: BTreeSet<u64> = map.openings().iter().copied().collect();
-    records.extend(map.records().keys());
+    let mut named = Held::default();
+    named.add(map);
+    let openings: BTreeSet<u64> = map.openings().iter().copied().collect();
     let is_needed = |key: &str| {
+        if named.holds(key) || held.holds(key) {
+            return true;
+        }
         if let Some(name) = ChunkName::parse(key) {
-            let may_come = (name.epoch, name.number) >= (map.epoch(), map.settled());
-            return may_come || named.contains(&name);
+            // It may be named by a later record.
+            return (name.epoch, name.number) >= (map.epoch(), map.settled());
         }
-        let record = number_of(key, LOG_PREFIX).or(number_of(key, TWIN_PREFIX));
-        if let Some(number) = record {
-            return number > older || records.contains(&number);
+        if let Some(number) = record_of(key) {
+            return number > older || openings.contains(&number);
         }
-        match number_of(key, MAP_PREFIX) {
-            Some(number) => number >= older,
-            // Nobody here made it.
-            None => true,
-        }
+        // What is no map either was made by somebody else.
+        number_of(key, MAP_PREFIX).is_none_or(|number| number >= older)
     };
     keys.into_iter()
-        .filter(|(key, _)| !is_needed(key) && !held.holds(key))
+        .filter(|(key, _)| !is_needed(key))
         .collect()
 }

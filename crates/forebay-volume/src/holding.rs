@@ -12,11 +12,11 @@ use crate::call::{Call, Progress, Reply};
 use crate::fault::VolumeFault;
 use crate::manifest::Manifest;
 use crate::map::Map;
-use crate::name::{ChunkName, LOG_PREFIX, TWIN_PREFIX, Twin, number_of};
+use crate::name::{ChunkName, Twin, record_of};
 use crate::snapshot::{PIN_PREFIX, Pin, SNAPSHOT_PREFIX, Snapshot, SnapshotName};
 use std::collections::BTreeSet;
 
-/// Objects that snapshots name.
+/// Objects that maps name, those of snapshots above all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     chunks: BTreeSet<ChunkName>,
@@ -61,17 +61,12 @@ impl Held {
         self.records.extend(records.filter(is_meant));
     }
 
-    /// Whether a snapshot names the object `key`.
+    /// Whether one of the maps names the object `key`.
     pub fn holds(&self, key: &str) -> bool {
         let is_chunk = |name| self.chunks.contains(&name);
         let is_record = |number| self.records.contains(&number);
         ChunkName::parse(key).is_some_and(is_chunk) || record_of(key).is_some_and(is_record)
     }
-}
-
-/// The record of which `key` is a copy.
-fn record_of(key: &str) -> Option<u64> {
-    number_of(key, LOG_PREFIX).or(number_of(key, TWIN_PREFIX))
 }
 
 /// What to do with pins.

@@ -196,6 +196,11 @@ impl Map {
         pages.map(|(&page, &inline)| (page, inline))
     }
 
+    /// The records in which pages lie, the oldest first, and how many pages of each are needed.
+    pub fn needed_records(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.records.iter().map(|(&number, it)| (number, it.live))
+    }
+
     /// How many pages lie in records.
     pub fn inline_pages(&self) -> usize {
         self.pages.len()
@@ -304,7 +309,7 @@ impl Map {
     }
 
     /// Whether `chunk` of the volume with `manifest` is zeros.
-    pub fn is_hole(&self, manifest: &Manifest, chunk: u64) -> bool {
+    pub(crate) fn is_hole(&self, manifest: &Manifest, chunk: u64) -> bool {
         let pages = manifest.pages_of(chunk);
         self.chunk(chunk).is_none() && self.pages_in(pages).next().is_none()
     }

@@ -87,6 +87,11 @@ pub fn number_of(key: &str, prefix: &str) -> Option<u64> {
     are_digits.then(|| digits.parse().ok())?
 }
 
+/// The number of the record of which `key` is a copy.
+pub(crate) fn record_of(key: &str) -> Option<u64> {
+    number_of(key, LOG_PREFIX).or(number_of(key, TWIN_PREFIX))
+}
+
 /// An object with the bytes of one chunk. It is made once, by one writer, and never changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkName {

@@ -349,7 +349,7 @@ impl Writer {
 
     /// Whether `chunk` is zeros as of the last record.
     fn was_hole(&self, chunk: u64) -> bool {
-        self.map.chunk(chunk).is_none() && self.inline_in(chunk) == 0
+        self.map.is_hole(&self.manifest, chunk)
     }
 
     /// Up to `count` chunks with the most pages that were staged since the last freeze.

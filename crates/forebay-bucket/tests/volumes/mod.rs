@@ -2,12 +2,69 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use forebay_base::Prng;
+use forebay_base::sync::atomic::{AtomicU64, Ordering};
+use forebay_base::{Prng, Span};
+use forebay_bucket::{Bucket, BucketSettings, OwnerKey, Progress, Trouble};
 use forebay_rt::fresh_number;
-use forebay_volume::{Access, Manifest, PageFormat, Writing};
+use forebay_store::Failure;
+use forebay_volume::{Access, Call, Manifest, PageFormat, Reply, Writing};
+use std::sync::Arc;
 
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const CHUNK: u64 = 64 << 10;
+
+pub(crate) const FORMATS: [PageFormat; 3] = [
+    PageFormat::Plain,
+    PageFormat::Checksum,
+    PageFormat::Encrypted,
+];
+
+/// The key of a volume with such pages.
+pub(crate) fn key_of(pages: PageFormat) -> Option<OwnerKey> {
+    let key = OwnerKey::parse(&[1; 32]).expect("32 bytes are a key");
+    (pages == PageFormat::Encrypted).then_some(key)
+}
+
+/// A store of such a volume, which removes whatever it can.
+pub(crate) fn removing(pages: PageFormat) -> BucketSettings {
+    BucketSettings {
+        memory_bytes: 8 << 20,
+        answer_timeout: Span::from_secs(1),
+        dead_percent: Some(0),
+        key: key_of(pages),
+        ..BucketSettings::USUAL
+    }
+}
+
+/// Progress that nobody watches.
+pub(crate) fn quiet() -> Arc<Progress> {
+    Arc::new(|_, _| {})
+}
+
+/// A bucket in which objects can be made until it is full.
+struct Short {
+    inner: Arc<dyn Bucket>,
+    left: AtomicU64,
+}
+
+/// `inner`, full once `left` further objects were made.
+pub(crate) fn full_after(inner: Arc<dyn Bucket>, left: u64) -> Arc<dyn Bucket> {
+    let left = AtomicU64::new(left);
+    Arc::new(Short { inner, left })
+}
+
+impl Bucket for Short {
+    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+        if matches!(call, Call::Make { .. }) {
+            let left = self.left.load(Ordering::Relaxed);
+            if left == 0 {
+                return Err(Trouble::lasting("the bucket is full", Failure::NoSpace));
+            }
+            self.left.store(left - 1, Ordering::Relaxed);
+        }
+        self.inner.ask(call)
+    }
+}
 
 pub(crate) fn pattern(salt: u64, length: usize) -> Vec<u8> {
     let mut prng = Prng::from_seed(salt);
