@@ -9,6 +9,7 @@ mod lifetime;
 #[path = "serve_nbd/server.rs"]
 mod server;
 
+use client::Client;
 use rustix::process::Signal;
 use server::{Served, command};
 use std::path::Path;
@@ -59,10 +60,7 @@ impl Bench {
     fn read(&mut self, address: &str, more: &[&str]) -> Vec<u8> {
         let server = self.serve(address, more);
         let mut client = server.client();
-        let parts = (0..LENGTH).step_by(MIB);
-        let bytes = parts
-            .flat_map(|at| client.read(at as u64, MIB).unwrap())
-            .collect();
+        let bytes = read_all(&mut client);
         drop(client);
         server.end(0);
         bytes
@@ -88,6 +86,14 @@ fn refused(words: &[&str], status: i32) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
+/// All of the volume, as `client` reads it.
+fn read_all(client: &mut Client) -> Vec<u8> {
+    let parts = (0..LENGTH).step_by(MIB);
+    parts
+        .flat_map(|at| client.read(at as u64, MIB).unwrap())
+        .collect()
+}
+
 /// Writes all of the volume, a piece at a time, each made durable.
 fn fill(server: &Served, byte: u8) -> Vec<u8> {
     let mut client = server.client();
@@ -96,10 +102,7 @@ fn fill(server: &Served, byte: u8) -> Vec<u8> {
         assert_eq!(client.write(at as u64, &bytes, index % 2 == 0).unwrap(), 0);
     }
     assert_eq!(client.flush().unwrap(), 0);
-    let parts = (0..LENGTH).step_by(MIB);
-    parts
-        .flat_map(|at| client.read(at as u64, MIB).unwrap())
-        .collect()
+    read_all(&mut client)
 }
 
 #[test]

@@ -28,7 +28,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Weak;
+use std::sync::{OnceLock, Weak};
 
 /// Room that is left alone until every write is asked about: it covers writes under way, and what
 /// the file system needs beside the bytes.
@@ -52,6 +52,8 @@ pub(crate) struct Rooms {
 pub(crate) struct Room {
     /// What can be taken before it is asked again.
     credit_bytes: AtomicU64,
+    /// Asked once: a file system stays what it is.
+    counts: OnceLock<Counts>,
     /// Some file systems count what was written long after.
     seen: Mutex<Seen>,
     /// It is near its end, and what was dirty then is written.
@@ -78,8 +80,23 @@ enum Counts {
     /// At once, or all together: once its numbers have moved, only what is dirty is not in them.
     AtOnce,
     /// At one of its commits, each a part of what was written before. Programs may ask for commits
-    /// at any time.
+    /// at any time. It copies on write: what a file has already is no room for its next bytes.
     InParts,
+}
+
+impl Counts {
+    /// How the file system of `file` does it.
+    fn of(file: impl AsFd) -> Counts {
+        const BTRFS: u64 = 0x9123_683e;
+        const ZFS: u64 = 0x2fc1_2fc1;
+        const BCACHEFS: u64 = 0xca45_1a4e;
+        match rustix::fs::fstatfs(file) {
+            Ok(found) if [BTRFS, ZFS, BCACHEFS].contains(&(found.f_type as u64 & 0xffff_ffff)) => {
+                Counts::InParts
+            }
+            _ => Counts::AtOnce,
+        }
+    }
 }
 
 /// A time without room.
@@ -144,12 +161,18 @@ impl Room {
     fn new() -> Room {
         Room {
             credit_bytes: AtomicU64::new(0),
+            counts: OnceLock::new(),
             seen: Mutex::default(),
             is_tight: AtomicBool::new(false),
             is_strict: AtomicBool::new(false),
             entering: Permits::new(1),
             shortage: Mutex::default(),
         }
+    }
+
+    /// How its file system counts, of which `file` is one.
+    fn counts(&self, file: impl AsFd) -> Counts {
+        *self.counts.get_or_init(|| Counts::of(file))
     }
 
     fn take(&self, bytes: u64) -> bool {
@@ -263,11 +286,7 @@ impl Folder {
     /// What the file system of `file` has beside all that is dirty. What is dirty may have its room
     /// already.
     fn spare_bytes(&self, room: &Room, file: impl AsFd) -> u64 {
-        let counts = if copies_on_write(&file) {
-            Counts::InParts
-        } else {
-            Counts::AtOnce
-        };
+        let counts = room.counts(&file);
         let system = match rustix::fs::fstatvfs(&file) {
             Ok(system) if system.f_blocks > 0 => system,
             // It does not say; then it says it when it is written to.
@@ -324,7 +343,7 @@ impl Folder {
         let mut granted = wanted;
         loop {
             let end = (offset_bytes + granted).next_multiple_of(page);
-            let allocated = if copies_on_write(file) {
+            let allocated = if self.room_of(content).counts(file) == Counts::InParts {
                 Err(Errno::OPNOTSUPP)
             } else {
                 let keeps_size = FallocateFlags::KEEP_SIZE;
@@ -352,7 +371,7 @@ impl Folder {
     fn counted_room(&self, file: &LentFile, content: &Content, wanted: u64) -> Result<u64, Errno> {
         let room = self.room_of(content);
         // What copies on write needs room for the books of what it writes.
-        let books = if copies_on_write(file) {
+        let books = if room.counts(file) == Counts::InParts {
             ENOUGH_BYTES
         } else {
             0
@@ -472,16 +491,6 @@ impl Folder {
             shortage.refused_writes,
         ));
     }
-}
-
-/// Whether a file system writes each byte to a new place, so that what a file has already is no
-/// room for its next bytes.
-fn copies_on_write(file: impl AsFd) -> bool {
-    const BTRFS: u64 = 0x9123_683e;
-    const ZFS: u64 = 0x2fc1_2fc1;
-    const BCACHEFS: u64 = 0xca45_1a4e;
-    let system = rustix::fs::fstatfs(file);
-    system.is_ok_and(|found| [BTRFS, ZFS, BCACHEFS].contains(&(found.f_type as u64 & 0xffff_ffff)))
 }
 
 #[cfg(test)]

@@ -198,28 +198,16 @@ pub(crate) struct Files {
     unwritten: Mutex<Option<Arc<dyn Unwritten>>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Table {
     open: BTreeMap<ObjectId, Arc<OpenFile>>,
     /// Those of them that are closed, and stay for what a cache has to write.
     closing: BTreeMap<ObjectId, FileKey>,
-    /// The last of them that the cache was asked about.
-    looked_at: ObjectId,
+    /// The last of them that the cache was asked about; none if it begins from the first.
+    looked_at: Option<ObjectId>,
     /// What keeps other servers off them until then.
     claims: BTreeMap<ObjectId, OwnedFd>,
     last: u64,
-}
-
-impl Default for Table {
-    fn default() -> Table {
-        Table {
-            open: BTreeMap::new(),
-            closing: BTreeMap::new(),
-            looked_at: ObjectId(0),
-            claims: BTreeMap::new(),
-            last: 0,
-        }
-    }
 }
 
 impl Table {
@@ -231,15 +219,10 @@ impl Table {
 
     /// Some of those that are closing: each call goes on where the last one ended.
     fn next_closing(&mut self) -> Vec<ObjectId> {
-        let behind = (Bound::Excluded(self.looked_at), Bound::Unbounded);
-        let next = self.closing.range(behind).take(LOOKS);
+        let behind = self.looked_at.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.closing.range((behind, Bound::Unbounded)).take(LOOKS);
         let next: Vec<_> = next.map(|(object, _key)| *object).collect();
-        let is_whole = next.len() == LOOKS;
-        self.looked_at = next
-            .last()
-            .copied()
-            .filter(|_| is_whole)
-            .unwrap_or(ObjectId(0));
+        self.looked_at = next.last().copied().filter(|_| next.len() == LOOKS);
         next
     }
 }

@@ -20,8 +20,8 @@ use forebay_store::{Opener, Openers, Store, VolumeError, VolumeMode, VolumeUser}
 use std::io;
 use std::sync::Arc;
 
-/// Refuses what has no meaning for an image that is not a volume in a bucket: whoever gives a key
-/// believes that what is served is encrypted.
+/// Refuses flags for volumes in buckets if an image is something else: `--key-file`, for example,
+/// would leave its user believing that the image is encrypted.
 fn check_buckets(arguments: &ServeArguments) -> Result<(), CommandError> {
     let flags = [
         ("--key-file", arguments.key_file.is_some()),

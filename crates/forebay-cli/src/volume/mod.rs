@@ -53,12 +53,12 @@ pub(crate) enum TypedVolume {
     Snapshot(TypedSnapshot),
     /// Give the volume the state of a snapshot again
     ///
-    /// What differs is written again, and counts all at once. Nobody may serve the volume
-    /// meanwhile. Take a snapshot before, if the present state may be needed.
+    /// What differs is written again, and takes effect all at once. Stop the volume's server first,
+    /// and take a snapshot if the present state may be needed.
     Rollback(TypedRollback),
     /// Make the volume longer or shorter
     ///
-    /// What is added is zeros. Nobody may serve the volume meanwhile.
+    /// What is added is zeros. Stop the volume's server first.
     Resize(TypedResize),
     /// Change the key of an encrypted volume
     ///
@@ -146,8 +146,8 @@ pub(crate) struct TypedResize {
 pub(crate) struct TypedKey {
     #[command(flatten)]
     volume: TypedAddress,
-    /// The key that opens it until now: 64 hexadecimal digits, or 32 bytes. Without this, the
-    /// variable `FOREBAY_VOLUME_KEY` is taken
+    /// The key that opens it until now: 64 hexadecimal digits, or 32 random bytes. Without this,
+    /// the variable `FOREBAY_VOLUME_KEY` is taken
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// The key that opens it from now on
@@ -295,17 +295,18 @@ pub(crate) fn run(arguments: &VolumeArguments) -> Result<(), CommandError> {
             remove_snapshot(bucket, *name).map_err(failed)?;
             format!("the snapshot {name} is removed; forebay volume gc frees what it held\n")
         }
-        Task::Change(task) => change(task, bucket)?.map_err(failed)?,
+        Task::Change(task) => change(task, bucket, failed)?,
     };
     print(&format!("{name}: {text}"))?;
     Ok(())
 }
 
-/// Does it.
+/// Does it, and returns what came of it.
 fn change(
     task: &Change,
     bucket: Arc<dyn Bucket>,
-) -> Result<Result<String, BucketError>, CommandError> {
+    failed: impl Fn(BucketError) -> CommandError,
+) -> Result<String, CommandError> {
     Ok(match task {
         Change::RollBack {
             name,
@@ -314,10 +315,8 @@ fn change(
         } => {
             let (key, progress) = (owner_key(key.as_deref())?, progress("written"));
             let rolled = roll_back(bucket, *name, key.as_ref(), *takes_over, &progress);
-            rolled.map(|written| {
-                let written = show_bytes(written.bytes);
-                format!("it is as of the snapshot {name} again; {written} were written\n")
-            })
+            let written = show_bytes(rolled.map_err(failed)?.bytes);
+            format!("it is as of the snapshot {name} again; {written} were written\n")
         }
         Change::Resize {
             length_bytes,
@@ -326,25 +325,26 @@ fn change(
             takes_over,
         } => {
             let key = owner_key(key.as_deref())?;
-            let resized = resize(
+            resize(
                 bucket,
                 *length_bytes,
                 *may_shrink,
                 key.as_ref(),
                 *takes_over,
-            );
-            resized.map(|()| format!("it has {} now\n", show_bytes(*length_bytes)))
+            )
+            .map_err(failed)?;
+            format!("it has {} now\n", show_bytes(*length_bytes))
         }
-        Change::Key { old, new } => match owner_key(old.as_deref())? {
-            Some(old) => change_key(bucket, &old, &key_in(new)?)
-                .map(|()| "the new key opens it from now on\n".to_owned()),
-            None => Err(VolumeFault::KeyNeeded.into()),
-        },
+        Change::Key { old, new } => {
+            let old = owner_key(old.as_deref())?;
+            let old = old.ok_or_else(|| failed(VolumeFault::KeyNeeded.into()))?;
+            change_key(bucket, &old, &key_in(new)?).map_err(failed)?;
+            "the new key opens it from now on\n".to_owned()
+        }
         Change::Remove { is_forced } => {
-            remove(bucket, *is_forced, &progress("removed")).map(|removed| {
-                let bytes = show_bytes(removed.bytes);
-                format!("{} objects with {bytes} were removed\n", removed.objects)
-            })
+            let removed = remove(bucket, *is_forced, &progress("removed")).map_err(failed)?;
+            let bytes = show_bytes(removed.bytes);
+            format!("{} objects with {bytes} were removed\n", removed.objects)
         }
     })
 }
