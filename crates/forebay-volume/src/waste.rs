@@ -6,7 +6,7 @@
 //!   opens the volume looks for newer maps at the end, and begins again if there is one. A record
 //!   is removed only if two such maps are known to be there (VB9), and [`crate::MAPPED_KEY`] is.
 
-use crate::manifest::PAGE_BYTES;
+use crate::manifest::Manifest;
 use crate::map::Map;
 use crate::name::{ChunkName, Twin, map_key};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -73,10 +73,11 @@ pub(crate) struct Waste {
 impl Waste {
     /// That of a writer which begins with `map`. The newest map object is that of record `base`,
     /// and the one before it that of `older`. What was useless before is not known here.
-    pub(crate) fn new(map: &Map, base: u64, older: u64, chunk_bytes: u64) -> Waste {
+    pub(crate) fn new(manifest: &Manifest, map: &Map, base: u64, older: u64) -> Waste {
         let needed = records_of(map);
         let records = map.records().iter();
-        let sizes = records.map(|(&number, it)| (number, 2 * PAGE_BYTES * it.pages));
+        let page_bytes = manifest.pages.record_bytes();
+        let sizes = records.map(|(&number, it)| (number, 2 * page_bytes * it.pages));
         let sizes: BTreeMap<u64, u64> = sizes.take(LIMIT).collect();
         Waste {
             sealed: Vec::new(),
@@ -87,7 +88,7 @@ impl Waste {
             recorded_bytes: sizes.values().sum(),
             sizes,
             fresh_bytes: 0,
-            chunk_bytes,
+            chunk_bytes: manifest.whole_object_bytes(),
             covered: base,
             older,
             kept: needed
@@ -247,12 +248,11 @@ fn records_of(map: &Map) -> BTreeSet<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::Manifest;
 
     #[test]
     fn it_remembers_as_many_objects_as_it_may_however_many_are_useless() {
         let manifest = Manifest::new(1, 1 << 30, 1 << 20).expect("it is possible");
-        let mut waste = Waste::new(&Map::new(&manifest), 0, 0, 1 << 20);
+        let mut waste = Waste::new(&manifest, &Map::new(&manifest), 0, 0);
         for number in 0..2 * LIMIT as u64 {
             let name = ChunkName { epoch: 1, number };
             if number % 2 == 0 {

@@ -154,12 +154,7 @@ impl Writer {
     pub fn with_codec(opened: Opened, codec: PageCodec) -> Writer {
         Writer {
             codec,
-            waste: Waste::new(
-                &opened.map,
-                opened.base,
-                opened.older,
-                opened.manifest.whole_object_bytes(),
-            ),
+            waste: Waste::new(&opened.manifest, &opened.map, opened.base, opened.older),
             marking: Marking::NotNeeded,
             manifest: opened.manifest,
             opening: opened.map.number(),

@@ -66,17 +66,12 @@ fn a_small_commit_is_two_calls_at_once_and_a_large_one_makes_chunks_first() {
     assert_eq!(writer.map().inline_pages(), INLINE_PAGES - 8);
 }
 
-/// A read sees the page, and the bucket what hides it.
-#[test]
-fn an_encrypted_page_is_read_from_memory_until_its_record_is_there() {
-    let mut bucket = Bucket::default();
+/// A writer of an encrypted volume, which is made if it is not there.
+fn open_encrypted(bucket: &mut Bucket, writer: u128) -> (Writer, PageCodec) {
+    let manifest = Manifest::new(1, 64 << 20, 1 << 20).unwrap();
     let mut opening = Opening::new(Access::Write(Writing {
-        create: Some(
-            Manifest::new(1, 64 << 20, 1 << 20)
-                .unwrap()
-                .with_pages(PageFormat::Encrypted),
-        ),
-        ..writing(1, 64 << 20)
+        create: Some(manifest.with_pages(PageFormat::Encrypted)),
+        ..writing(writer, 64 << 20)
     }));
     let opened = loop {
         let reply = bucket.answer(opening.next());
@@ -86,7 +81,14 @@ fn an_encrypted_page_is_read_from_memory_until_its_record_is_there() {
     };
     let key = VolumeKey::new([3; 32]);
     let codec = PageCodec::new(&opened.manifest, Some(&key)).unwrap();
-    let mut writer = Writer::with_codec(opened, codec.clone());
+    (Writer::with_codec(opened, codec.clone()), codec)
+}
+
+/// A read sees the page, and the bucket what hides it.
+#[test]
+fn an_encrypted_page_is_read_from_memory_until_its_record_is_there() {
+    let mut bucket = Bucket::default();
+    let (mut writer, codec) = open_encrypted(&mut bucket, 1);
     writer.stage(17, &[7; PAGE]);
     writer.stage(18, &[8; PAGE]);
     writer.seal();
@@ -102,6 +104,26 @@ fn an_encrypted_page_is_read_from_memory_until_its_record_is_there() {
     assert_ne!(stored[..PAGE], [7; PAGE]);
     let pages = codec.pages_of(Holder::Record(record));
     assert_eq!(pages.open(17, &mut stored), Some(&[7; PAGE][..]));
+}
+
+#[test]
+fn what_is_useless_in_the_records_of_an_encrypted_volume_is_counted_as_it_lies_there() {
+    let mut bucket = Bucket::default();
+    let (mut writer, _) = open_encrypted(&mut bucket, 1);
+    for pages in [0..10, 0..4] {
+        for page in pages {
+            writer.stage(page, &[7; PAGE]);
+        }
+        commit(&mut bucket, &mut writer);
+    }
+    writer.close();
+    record_is_made(&mut bucket, &mut writer);
+    let (writer, _) = open_encrypted(&mut bucket, 2);
+    // Both copies of four pages, which the second record has too.
+    assert_eq!(
+        writer.dead_bytes(),
+        2 * 4 * PageFormat::Encrypted.record_bytes()
+    );
 }
 
 /// An object that is being made may still be named (invariant VB8).
