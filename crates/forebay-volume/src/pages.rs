@@ -251,17 +251,21 @@ impl ObjectPages {
 
 impl ObjectPages {
     /// The pages that are stored in `stored`, one after the other, from page `first` on; none if
-    /// one of them is not what was stored for it.
+    /// one of them is not what was stored for it. It needs no other memory than that.
     pub fn open_all(&self, first: u64, stored: Vec<u8>) -> Option<Vec<u8>> {
         if matches!(self.tail, Tail::Nothing) {
             return Some(stored);
         }
         let mut stored = stored;
-        let mut pages = Vec::with_capacity(stored.len());
-        for (page, bytes) in (first..).zip(stored.chunks_mut(self.stored_bytes() as usize)) {
-            pages.extend(self.open(page, bytes)?);
+        let (length, stored_bytes) = (stored.len(), self.stored_bytes() as usize);
+        let mut end = 0;
+        for (page, at) in (first..).zip((0..length).step_by(stored_bytes)) {
+            self.open(page, &mut stored[at..length.min(at + stored_bytes)])?;
+            stored.copy_within(at..at + PAGE, end);
+            end += PAGE;
         }
-        Some(pages)
+        stored.truncate(end);
+        Some(stored)
     }
 }
 
@@ -364,6 +368,29 @@ mod tests {
             assert_eq!(other.open(4, &mut object.clone()), None, "{holder:?}");
         }
         assert_eq!(pages.open(4, &mut object), Some(&*page_of(4)));
+    }
+
+    #[test]
+    fn pages_are_opened_where_they_lie() {
+        for format in PageFormat::ALL {
+            let pages = codec(format, 1).pages_of(Holder::Chunk(NAME));
+            let mut object = vec![];
+            for page in 4..9 {
+                pages.seal(77, page, &page_of(page as u8), &mut object);
+            }
+            let cut = object[..object.len() - 1].to_vec();
+            let mut swapped = object.clone();
+            swapped.rotate_left(pages.stored_bytes() as usize);
+            let memory = object.as_ptr();
+            let opened = pages.open_all(4, object).expect("it is what was stored");
+            assert_eq!(opened.as_ptr(), memory, "{format:?}");
+            assert_eq!(opened, (4..9).flat_map(page_of).collect::<Vec<u8>>());
+            assert_eq!(pages.open_all(4, vec![]), Some(vec![]));
+            if format != PageFormat::Plain {
+                assert_eq!(pages.open_all(4, cut), None);
+                assert_eq!(pages.open_all(4, swapped), None);
+            }
+        }
     }
 
     /// The checksum of an object tells whole pages of another version from its own.

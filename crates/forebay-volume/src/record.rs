@@ -19,6 +19,8 @@ const OLD_INLINE_PAGES: usize = 16;
 const HEAD_BYTES: usize = 8 + 8 + 8 + 16 + 8 + 4 + 4 + 8 + 8;
 const ENTRY_BYTES: usize = 4 + 4 + 8 + 8;
 const MAPPED_BYTES: usize = 8;
+/// The kind and two counts, a length, the newest map, and a checksum.
+const REST_BYTES: usize = 4 + 8 + 8 + 8 + MAPPED_BYTES + 4;
 /// The most pages that a record carries: a commit of no more pages needs no other object.
 pub const INLINE_PAGES: usize = 512;
 /// The most bytes that a writer says of itself.
@@ -118,6 +120,10 @@ impl Record {
             Body::Close => (2, &[], &[], ""),
             Body::Resize { chunks, .. } => (3, chunks, &[], ""),
         };
+        let content_bytes: usize = pages.iter().map(|(_, content)| content.len()).sum();
+        let entries_bytes = (chunks.len() + pages.len()) * ENTRY_BYTES;
+        // A vector that grows by itself takes up to twice as much.
+        bytes.reserve_exact(entries_bytes + content_bytes + who.len() + REST_BYTES);
         bytes.extend(kind.to_le_bytes());
         bytes.extend((chunks.len() as u64).to_le_bytes());
         bytes.extend((pages.len() as u64).to_le_bytes());
