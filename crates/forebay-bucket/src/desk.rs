@@ -65,7 +65,7 @@ impl Ended {
 enum Recording {
     /// No thread makes one.
     No,
-    /// A thread asks for one that was in doubt when a commit came.
+    /// A thread asks for one that was in doubt when a commit came, or that leaves no room.
     InDoubt,
     /// A thread makes the last one.
     Last,
@@ -398,7 +398,19 @@ impl Desk {
         {
             return Some(job);
         }
-        self.next_of_close().or_else(|| self.next_upload())
+        self.next_of_close()
+            .or_else(|| self.next_upload())
+            .or_else(|| self.next_in_doubt())
+    }
+
+    /// A record in doubt keeps pages in memory: what waits for room and has nothing else to wait
+    /// for waits for that record, although nobody commits.
+    fn next_in_doubt(&mut self) -> Option<Job> {
+        let is_idle = self.uploads.is_idle() && !self.is_recording() && self.committing.is_empty();
+        if self.waiting.is_empty() || !is_idle || !self.writer.is_recording() {
+            return None;
+        }
+        self.start_record(Recording::InDoubt)
     }
 
     fn begin_commit(&mut self) -> bool {
@@ -470,7 +482,7 @@ impl Desk {
         if self.is_put_off {
             return None;
         }
-        if self.writer.staged_pages() * 2 > self.limits.staged_pages {
+        if self.writer.unrecorded_pages() * 2 > self.limits.staged_pages {
             self.uploads.much_is_staged(&self.writer);
         }
         self.start_upload(Scope::All)
@@ -576,8 +588,9 @@ impl Desk {
                 }
                 self.commit_ends(Ok(()), ended);
             }
-            // It was one in doubt; the commit goes on.
-            Ok(()) => {}
+            // It was one in doubt; the commit goes on, and there may be room.
+            Ok(()) => self.settle(ended),
+            Err(failure) if self.committing.is_empty() => self.fail_waiting(failure, ended),
             Err(failure) => self.commit_ends(Err(failure), ended),
         }
     }

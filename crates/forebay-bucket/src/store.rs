@@ -17,8 +17,9 @@ use forebay_store::{
     Crew, Durability, Extent, Failure, Geometry, Io, IoKind, ObjectId, Request, Store,
 };
 use forebay_volume::{
-    Access, Appended, Call, MANIFEST_KEY, MAPPED_KEY, Manifest, Map, Opened, Opening, OwnerKey,
-    PAGE_BYTES, PageCodec, PageFormat, Progress, Reply, SnapshotName, Twin, VolumeFault, Writer,
+    Access, Appended, Call, INLINE_PAGES, MANIFEST_KEY, MAPPED_KEY, Manifest, Map, Opened, Opening,
+    OwnerKey, PAGE_BYTES, PageCodec, PageFormat, Progress, Reply, SnapshotName, Twin, VolumeFault,
+    Writer,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,8 +36,8 @@ const RECORDS_AHEAD: u64 = 8;
 const READERS: usize = 8;
 /// Threads for the two copies of a record, or a map, and for removals. One more may make records.
 const KEEPERS: usize = 3;
-/// Chunks in memory for each upload: as it was found, as it is put together and sent, and one that
-/// an answer which came too early leaves on its way. One more if pages lie there in another form.
+/// Chunks in memory for each upload: as it is put together, as it was found or is sent, and one that
+/// an answer which came too early leaves on its way.
 const UPLOAD_CHUNKS: u64 = 3;
 /// Chunks that are staged at least: half of them are uploaded while the others fill.
 const LEAST_STAGED_CHUNKS: u64 = 4;
@@ -237,8 +238,9 @@ impl BucketStore {
             Ok(admitted) => admitted,
             Err(error) if is_read_only => return Err(error),
             Err(error) => {
-                // It has an opening record by now, and is left to others.
-                asker.leave(&Mutex::new(Writer::new(opened)))?;
+                // It has an opening record by now, and is left to others. If that cannot be done
+                // either, the next writer has to take it over.
+                let _ = asker.leave(&Mutex::new(Writer::new(opened)));
                 return Err(error);
             }
         };
@@ -327,14 +329,16 @@ fn limits(manifest: &Manifest, settings: &BucketSettings) -> Result<Limits, Buck
     let memory_bytes = settings.memory_bytes;
     let chunk_bytes = manifest.whole_object_bytes();
     let stack_bytes = SMALL_STACK_BYTES as u64;
-    let is_sealed = manifest.pages != PageFormat::Plain;
-    let upload_chunks = UPLOAD_CHUNKS + u64::from(is_sealed);
-    let upload_bytes = upload_chunks * chunk_bytes + stack_bytes;
+    let upload_bytes = UPLOAD_CHUNKS * chunk_bytes + stack_bytes;
     let crew_bytes = (READERS + KEEPERS + 1) as u64 * stack_bytes;
     // Whoever removes objects reads the map of one snapshot after the other.
     let maps = 1 + u64::from(settings.dead_percent.is_some());
     let map_bytes = maps * Map::memory_bytes(manifest);
-    let needed_bytes = LEAST_STAGED_CHUNKS * chunk_bytes + upload_bytes + crew_bytes + map_bytes;
+    let needed_bytes = LEAST_STAGED_CHUNKS * chunk_bytes
+        + upload_bytes
+        + crew_bytes
+        + map_bytes
+        + record_bytes(manifest);
     if memory_bytes < needed_bytes {
         return Err(BucketError::Memory {
             map_bytes,
@@ -351,6 +355,13 @@ fn limits(manifest: &Manifest, settings: &BucketSettings) -> Result<Limits, Buck
         uploads: 1 + uploads as usize,
         dead_percent: settings.dead_percent,
     })
+}
+
+/// The memory for a record that is being made. Its pages are encrypted before they are put together.
+fn record_bytes(manifest: &Manifest) -> u64 {
+    let copies = 1 + u64::from(manifest.pages == PageFormat::Encrypted);
+    let pages = manifest.pages().min(INLINE_PAGES as u64);
+    copies * pages * manifest.pages.record_bytes()
 }
 
 impl Asker {

@@ -6,14 +6,15 @@
 mod support;
 mod volumes;
 
-use forebay_base::sync::atomic::{AtomicU64, Ordering};
+use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::{PAGE_BYTES, Prng, Span};
 use forebay_bucket::{
     Bucket, BucketError, BucketSettings, BucketStore, FolderBucket, OwnerKey, PageFormat, Trouble,
     VolumeFault, change_key, check, copy, info, remove,
 };
+use forebay_rt::thread::pause_current;
 use forebay_store::{Failure, IoKind};
-use forebay_volume::{Access, Call, Reply};
+use forebay_volume::{Access, Call, LOG_PREFIX, Manifest, Reply, TWIN_PREFIX, Writing};
 use std::path::PathBuf;
 use std::sync::Arc;
 use support::Driver;
@@ -28,7 +29,7 @@ fn owner(byte: u8) -> OwnerKey {
 
 fn settings(key: Option<OwnerKey>) -> BucketSettings {
     BucketSettings {
-        memory_bytes: 8 << 20,
+        memory_bytes: 16 << 20,
         answer_timeout: Span::from_millis(500),
         dead_percent: Some(20),
         key,
@@ -423,4 +424,135 @@ fn an_encrypted_volume_is_removed_with_its_keys() {
     drop(volume);
     remove(bucket, false, &(Arc::new(|_, _| {}) as _)).unwrap();
     assert_eq!(objects(&folder, "v", ""), Vec::<PathBuf>::new());
+}
+
+/// A bucket that does not answer for records.
+struct Silent {
+    inner: Arc<dyn Bucket>,
+    is_silent: AtomicBool,
+}
+
+impl Bucket for Silent {
+    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+        let is_record = |key: &str| {
+            [LOG_PREFIX, TWIN_PREFIX]
+                .iter()
+                .any(|it| key.starts_with(it))
+        };
+        match call {
+            Call::Make { key, .. } | Call::Get { key, .. }
+                if is_record(key) && self.is_silent.load(Ordering::Relaxed) =>
+            {
+                Err(Trouble::passing("it is silent"))
+            }
+            _ => self.inner.ask(call),
+        }
+    }
+}
+
+/// How the request `token` ended; nobody waits longer than a while.
+fn end_of(driver: &Driver, token: u64) -> Result<(), Failure> {
+    for _ in 0..2_000 {
+        if let Some(io) = driver.desk.try_take(token) {
+            return io.result.map_err(|error| error.failure);
+        }
+        pause_current(Span::from_millis(10));
+    }
+    panic!("the request does not end");
+}
+
+/// The pages of a record in doubt stay in memory, are counted there, and what waits for their room
+/// ends although nobody commits.
+#[test]
+fn pages_of_a_record_in_doubt_are_counted_and_give_their_room_back() {
+    const PAGES: u64 = 60;
+    const MORE: u64 = 40;
+    let folder = tempfile::tempdir().unwrap();
+    let silent = Arc::new(Silent {
+        inner: bucket(&folder, "v"),
+        is_silent: AtomicBool::new(false),
+    });
+    let access = || writing_of(PageFormat::Encrypted, true);
+    let with = |memory_bytes| BucketSettings {
+        memory_bytes,
+        ..settings(Some(owner(1)))
+    };
+    let refused = BucketStore::open(silent.clone(), "v", access(), with(1 << 20));
+    let Err(BucketError::Memory { needed_bytes, .. }) = refused else {
+        panic!("{refused:?}")
+    };
+    let store = BucketStore::open(silent.clone(), "v", access(), with(needed_bytes)).unwrap();
+    let driver = Driver::new(store.clone(), 4_096);
+    // Each lies in a chunk of its own, so that all of them go into the record.
+    let write = |index: u64| {
+        let bytes = pattern(index, PAGE_BYTES);
+        driver.submit_write(BucketStore::OBJECT, index * CHUNK, &bytes)
+    };
+    for index in 0..PAGES {
+        assert_eq!(end_of(&driver, write(index)), Ok(()));
+    }
+    silent.is_silent.store(true, Ordering::Relaxed);
+    let committed = driver.order(IoKind::Commit, BucketStore::OBJECT, 0, 0);
+    assert_eq!(committed, Err(Failure::NoAnswer));
+    // More than half of what there is room for may have become chunks meanwhile.
+    let staged_bytes = store.statistics().staged_bytes;
+    assert!(staged_bytes >= 2 * CHUNK, "{staged_bytes} bytes");
+    let tokens: Vec<u64> = (PAGES..PAGES + MORE).map(write).collect();
+    let ends: Vec<_> = tokens.iter().map(|&it| end_of(&driver, it)).collect();
+    assert!(ends.contains(&Ok(())), "{ends:?}");
+    assert!(ends.contains(&Err(Failure::NoAnswer)), "{ends:?}");
+    silent.is_silent.store(false, Ordering::Relaxed);
+    let tokens: Vec<u64> = (PAGES..PAGES + MORE).map(write).collect();
+    for token in tokens {
+        assert_eq!(end_of(&driver, token), Ok(()));
+    }
+    let committed = driver.order(IoKind::Commit, BucketStore::OBJECT, 0, 0);
+    assert_eq!(committed, Ok(()));
+    assert_eq!(store.statistics().staged_bytes, 0);
+    for index in 0..PAGES + MORE {
+        let found = driver.read(BucketStore::OBJECT, index * CHUNK, PAGE_BYTES as u64);
+        assert!(found == pattern(index, PAGE_BYTES), "page {index}");
+    }
+    assert!(store.close());
+}
+
+/// A bucket in which another creation comes between the calls of the first one.
+struct Raced {
+    inner: Arc<dyn Bucket>,
+    is_over: AtomicBool,
+}
+
+impl Bucket for Raced {
+    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+        if matches!(call, Call::Make { .. }) && !self.is_over.swap(true, Ordering::Relaxed) {
+            let manifest = Manifest::new(8, 8 * MIB, CHUNK as u32).unwrap();
+            let access = Access::Write(Writing {
+                writer: 8,
+                who: "host other".into(),
+                create: Some(manifest.with_pages(PageFormat::Encrypted)),
+                take_over: false,
+            });
+            let settings = settings(Some(owner(3)));
+            let other = BucketStore::open(self.inner.clone(), "v", access, settings);
+            assert!(other.unwrap().close());
+        }
+        self.inner.ask(call)
+    }
+}
+
+#[test]
+fn a_creation_that_finds_the_volume_of_another_key_leaves_it_to_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = bucket(&folder, "v");
+    let raced = Raced {
+        inner: bucket.clone(),
+        is_over: AtomicBool::new(false),
+    };
+    let access = || writing_of(PageFormat::Encrypted, false);
+    let refused = BucketStore::open(Arc::new(raced), "v", access(), settings(Some(owner(1))));
+    let refused = refused.map(drop).unwrap_err();
+    let is_named = matches!(refused, BucketError::Volume(VolumeFault::WrongKey));
+    assert!(is_named, "{refused}");
+    let opened = BucketStore::open(bucket, "v", access(), settings(Some(owner(3))));
+    assert!(opened.expect("nobody has it").close());
 }

@@ -184,8 +184,14 @@ impl Writer {
         &self.map
     }
 
-    /// How many pages are staged.
+    /// How many pages are staged, or stay in memory until the record is there in which they are
+    /// encrypted.
     pub fn staged_pages(&self) -> usize {
+        self.unrecorded_pages() + self.unsealed.len()
+    }
+
+    /// How many pages are staged for a later record than the one that is being made.
+    pub fn unrecorded_pages(&self) -> usize {
         let frozen = self.frozen.as_ref().map_or(0, |frozen| frozen.staged.len());
         self.fresh.staged.len() + frozen
     }
