@@ -1,4 +1,5 @@
-//! Writers, crashes, zombies and `gc` over a bucket that loses replies, in thousands of orders.
+//! Writers, crashes, zombies and `gc` over a bucket that loses replies, in thousands of orders, and
+//! volumes with pages in every format.
 //!
 //! What must hold:
 //!
@@ -14,7 +15,7 @@
 
 mod simulated;
 
-use simulated::history::{Histories, PAGES, manifest};
+use simulated::history::Histories;
 use simulated::world::{World, seeds};
 
 const SEEDS: u64 = 1_000;
@@ -51,5 +52,4 @@ fn each_writer_begins_with_a_prefix_that_has_all_acknowledged_commits() {
     assert!(snapshots > seeds / 4, "{snapshots} snapshots");
     assert!(dropped > seeds / 20, "{dropped} pins dropped");
     assert!(fenced > seeds / 4, "{fenced} fenced");
-    assert_eq!(manifest().pages(), PAGES as u64);
 }

@@ -3,11 +3,14 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use forebay_base::Prng;
-use forebay_volume::{Call, Reply};
+use forebay_volume::{Call, Manifest, PageCodec, Reply, VolumeKey};
 use std::collections::BTreeMap;
 
 /// Objects, and calls that will be carried out later.
 pub(crate) struct Bucket {
+    /// The volume in it, and what its pages are put into objects with.
+    pub(crate) manifest: Manifest,
+    pub(crate) codec: PageCodec,
     objects: BTreeMap<String, Vec<u8>>,
     /// Their askers have given up on them.
     late: Vec<Call>,
@@ -19,8 +22,11 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    pub(crate) fn new(prng: Prng) -> Bucket {
+    pub(crate) fn new(manifest: Manifest, prng: Prng) -> Bucket {
+        let key = VolumeKey::new([9; 32]);
         Bucket {
+            manifest,
+            codec: PageCodec::new(&manifest, Some(&key)).expect("it has a key"),
             objects: BTreeMap::new(),
             late: Vec::new(),
             removed: BTreeMap::new(),

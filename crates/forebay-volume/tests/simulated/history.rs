@@ -4,8 +4,8 @@
 
 use super::bucket::Bucket;
 use forebay_volume::{
-    Access, Manifest, Map, Opened, Opening, PAGE_BYTES, Progress, Source, Twin, VolumeFault,
-    Writer, crc32c,
+    Access, ChunkName, Holder, Manifest, Map, Opened, Opening, PAGE_BYTES, PageFormat, Progress,
+    Source, Twin, VolumeFault, Writer, crc32c,
 };
 use std::collections::BTreeMap;
 
@@ -15,9 +15,10 @@ pub(crate) const PAGES: usize = 20;
 /// The stamp in each page; 0 is a page of zeros.
 pub(crate) type State = Vec<u64>;
 
-/// The volume of every simulation.
-pub(crate) fn manifest() -> Manifest {
-    Manifest::new(7, PAGES as u64 * PAGE_BYTES, 64 << 10).unwrap()
+/// The volume of every simulation, with pages of one of the formats.
+pub(crate) fn manifest(pages: PageFormat) -> Manifest {
+    let manifest = Manifest::new(7, PAGES as u64 * PAGE_BYTES, 64 << 10).unwrap();
+    manifest.with_pages(pages)
 }
 
 /// A page that says `stamp`.
@@ -34,33 +35,57 @@ fn stamp_of(page: &[u8]) -> u64 {
     stamp
 }
 
-/// The page at byte `at` of the object `key`; none if it is gone. Where a record was removed, a
-/// slow opening may have put its own, which does not count and is shorter.
-pub(crate) fn page_in<'b>(bucket: &'b Bucket, key: &str, at: u64) -> Option<&'b [u8]> {
-    let at = at as usize;
-    bucket.peek(key)?.get(at..at + PAGE_BYTES as usize)
+/// Page `page`, which lies at byte `at` of the chunk `name`; none if that is gone.
+pub(crate) fn page_of_chunk(
+    bucket: &Bucket,
+    name: ChunkName,
+    page: u64,
+    at: u64,
+) -> Option<Vec<u8>> {
+    let holder = Holder::Chunk(name);
+    let stored = stored_in(bucket, &name.to_string(), holder, at)?;
+    Some(opened(bucket, holder, page, stored))
 }
 
-/// The page at byte `at` of a copy of record `record`; none if both are gone or are other records.
-pub(crate) fn page_of_record(bucket: &Bucket, record: u64, at: u64, crc: u32) -> Option<&[u8]> {
+/// Page `page`, which lies at byte `at` of a copy of record `record`; none if both are gone or are
+/// other records: where one was removed, a slow opening may have put its own, which does not count
+/// and is shorter.
+pub(crate) fn page_of_record(
+    bucket: &Bucket,
+    record: u64,
+    page: u64,
+    at: u64,
+    crc: u32,
+) -> Option<Vec<u8>> {
+    let holder = Holder::Record(record);
     let copies = Twin::BOTH.into_iter();
-    let mut pages = copies.filter_map(|twin| page_in(bucket, &twin.key(record), at));
-    pages.find(|page| crc32c(page) == crc)
+    let mut stored = copies.filter_map(|twin| stored_in(bucket, &twin.key(record), holder, at));
+    let stored = stored.find(|stored| crc32c(stored) == crc)?;
+    Some(opened(bucket, holder, page, stored))
+}
+
+fn stored_in<'b>(bucket: &'b Bucket, key: &str, holder: Holder, at: u64) -> Option<&'b [u8]> {
+    let end = at + bucket.codec.pages_of(holder).stored_bytes();
+    bucket.peek(key)?.get(at as usize..end as usize)
+}
+
+fn opened(bucket: &Bucket, holder: Holder, page: u64, stored: &[u8]) -> Vec<u8> {
+    let pages = bucket.codec.pages_of(holder);
+    let opened = pages.open_all(page, stored.to_vec());
+    opened.expect("it is what was stored for this page")
 }
 
 /// The stamps that `writer` reads; none if an object is gone.
 pub(crate) fn read(bucket: &Bucket, writer: &Writer) -> Option<State> {
     (0..PAGES as u64)
         .map(|page| {
-            let (key, at) = match writer.source(page) {
+            let bytes = match writer.source(page) {
                 Source::Zeros => return Some(0),
                 Source::Memory(bytes) => return Some(stamp_of(bytes)),
-                Source::Chunk(object, at) => (object.name.to_string(), at),
-                Source::Record { record, at, crc } => {
-                    return page_of_record(bucket, record, at, crc).map(stamp_of);
-                }
+                Source::Chunk(object, at) => page_of_chunk(bucket, object.name, page, at),
+                Source::Record { record, at, crc } => page_of_record(bucket, record, page, at, crc),
             };
-            Some(stamp_of(page_in(bucket, &key, at)?))
+            bytes.map(|bytes| stamp_of(&bytes))
         })
         .collect()
 }

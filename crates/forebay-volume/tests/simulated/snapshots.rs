@@ -1,7 +1,7 @@
 //! Snapshots that are taken, read and removed, a call at a time.
 
 use super::bucket::Bucket;
-use super::history::{Histories, State, manifest, read};
+use super::history::{Histories, State, read};
 use forebay_base::Prng;
 use forebay_volume::{
     Call, Opened, Progress, Reply, Snapshot, SnapshotName, Snapshotting, Twin, VolumeFault, Writer,
@@ -111,12 +111,12 @@ fn state_of(bucket: &Bucket, name: SnapshotName) -> Option<State> {
             range: None,
         };
         match bucket.answer(&call) {
-            Reply::Bytes(bytes) => Some(Snapshot::decode(&manifest(), &key, &bytes).unwrap()),
+            Reply::Bytes(bytes) => Some(Snapshot::decode(&bucket.manifest, &key, &bytes).unwrap()),
             _ => None,
         }
     })?;
     read(
         bucket,
-        &Writer::new(Opened::of_snapshot(manifest(), snapshot.map)),
+        &Writer::new(Opened::of_snapshot(bucket.manifest, snapshot.map)),
     )
 }

@@ -2,12 +2,12 @@
 
 use super::bucket::Bucket;
 use super::collector::Collector;
-use super::history::Histories;
+use super::history::{Histories, manifest};
 use super::reader::Reader;
 use super::snapshots::Snapshots;
 use super::writer::{Life, SimulatedWriter};
 use forebay_base::Prng;
-use forebay_volume::Pins;
+use forebay_volume::{PageFormat, Pins};
 use std::ops::Range;
 
 /// The seeds of a test, usually so many: `FOREBAY_VOLUME_SEEDS` is another number, and
@@ -35,8 +35,14 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64, histories: Histories) -> World {
         let prng = Prng::from_seed(seed);
+        let formats = [
+            PageFormat::Plain,
+            PageFormat::Checksum,
+            PageFormat::Encrypted,
+        ];
+        let pages = formats[prng.child("pages").below(3) as usize];
         World {
-            bucket: Bucket::new(prng.child("bucket")),
+            bucket: Bucket::new(manifest(pages), prng.child("bucket")),
             prng: prng.child("order"),
             histories,
             writers: Vec::new(),
@@ -50,7 +56,11 @@ impl World {
     pub(crate) fn step(&mut self) {
         if self.writers.is_empty() || (self.writers.len() < 3 && self.prng.chance(1, 40)) {
             self.writers_born += 1;
-            let writer = SimulatedWriter::new(self.writers_born, self.prng.next_u64());
+            let writer = SimulatedWriter::new(
+                self.writers_born,
+                self.prng.next_u64(),
+                self.bucket.manifest,
+            );
             self.writers.push(writer);
         }
         if self.prng.chance(1, 4) {

@@ -1,12 +1,12 @@
 //! A writer, a call at a time: it opens, writes, commits, and may stop or fall behind at any step.
 
 use super::bucket::Bucket;
-use super::history::{Histories, PAGES, State, manifest, page_in, page_of, page_of_record, read};
+use super::history::{Histories, PAGES, State, page_of, page_of_chunk, page_of_record, read};
 use super::world::pins;
 use forebay_base::Prng;
 use forebay_volume::{
-    Access, Append, Appended, Call, ChunkName, Held, Holding, Need, Opening, PAGE_BYTES, Progress,
-    Record, Reply, Scope, Source, Twin, VolumeFault, Writer, Writing,
+    Access, Append, Appended, Call, ChunkName, Held, Holder, Holding, Manifest, Need, Opening,
+    PAGE_BYTES, Progress, Record, Reply, Scope, Source, Twin, VolumeFault, Writer, Writing,
 };
 
 /// Whether it goes on.
@@ -52,12 +52,12 @@ enum Removing {
 }
 
 impl SimulatedWriter {
-    pub(crate) fn new(id: u128, seed: u64) -> SimulatedWriter {
+    pub(crate) fn new(id: u128, seed: u64, manifest: Manifest) -> SimulatedWriter {
         let mut prng = Prng::from_seed(seed);
         let writing = Writing {
             writer: id,
             who: format!("writer {id}"),
-            create: Some(manifest()),
+            create: Some(manifest),
             take_over: !prng.chance(1, 4),
         };
         SimulatedWriter {
@@ -74,7 +74,7 @@ impl SimulatedWriter {
                 Ok(Progress::Done(opened)) => {
                     assert_eq!(opened.map.writer(), self.id);
                     let epoch = opened.map.epoch();
-                    let writer = Writer::new(opened);
+                    let writer = Writer::with_codec(opened, bucket.codec.clone());
                     let Some(state) = read(bucket, &writer) else {
                         histories.notice(&"that an object is gone");
                         return Life::Ended;
@@ -169,8 +169,8 @@ impl Open {
             }
         }
         for (page, from) in self.writer.sparse_pages(prng.below(4)) {
-            if let Some(bytes) = page_of_record(bucket, from.record, from.at, from.crc) {
-                self.writer.moved(page, from, bytes.to_vec());
+            if let Some(bytes) = page_of_record(bucket, from.record, page, from.at, from.crc) {
+                self.writer.moved(page, from, bytes);
             }
         }
         for _ in 0..prng.below(8) {
@@ -184,7 +184,7 @@ impl Open {
             None => {
                 let keys = self.writer.removals(1 + prng.below(3) as usize, 0);
                 if !keys.is_empty() {
-                    let holding = Holding::new(manifest(), pins(prng), Held::among(&keys));
+                    let holding = Holding::new(bucket.manifest, pins(prng), Held::among(&keys));
                     self.removing = Some(Removing::Asks(keys, holding));
                 }
             }
@@ -272,11 +272,16 @@ impl Open {
     }
 
     fn begin_upload(&mut self, bucket: &Bucket, scope: Scope, chunk: u64) {
-        let Some(bytes) = assembled(bucket, &self.writer, scope, chunk) else {
+        let Some(assembled) = assembled(bucket, &self.writer, scope, chunk) else {
             // Only a zombie's objects are gone, and `write` has judged that.
             return;
         };
         let name = self.writer.name(scope);
+        let pages = bucket.codec.pages_of(Holder::Chunk(name));
+        let mut bytes = Vec::new();
+        for (page, content) in assembled {
+            pages.seal(self.writer.map().writer(), page, &content, &mut bytes);
+        }
         self.upload = Some((chunk, name, Append::new(name.to_string(), bytes)));
     }
 
@@ -346,27 +351,21 @@ impl Open {
     }
 }
 
-/// The bytes of `chunk`; none if an object is gone.
-fn assembled(bucket: &Bucket, writer: &Writer, scope: Scope, chunk: u64) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    for (_, source) in writer.assemble(scope, chunk) {
-        let (key, at) = match source {
-            Source::Zeros => {
-                bytes.extend([0; PAGE_BYTES as usize]);
-                continue;
-            }
-            Source::Memory(page) => {
-                bytes.extend(page);
-                continue;
-            }
-            Source::Chunk(object, at) => (object.name.to_string(), at),
-            Source::Record { record, at, crc } => {
-                bytes.extend(page_of_record(bucket, record, at, crc)?);
-                continue;
-            }
+/// The pages of `chunk`; none if an object is gone.
+fn assembled(
+    bucket: &Bucket,
+    writer: &Writer,
+    scope: Scope,
+    chunk: u64,
+) -> Option<Vec<(u64, Vec<u8>)>> {
+    let pages = writer.assemble(scope, chunk).map(|(page, source)| {
+        let bytes = match source {
+            Source::Zeros => vec![0; PAGE_BYTES as usize],
+            Source::Memory(bytes) => bytes.to_vec(),
+            Source::Chunk(object, at) => page_of_chunk(bucket, object.name, page, at)?,
+            Source::Record { record, at, crc } => page_of_record(bucket, record, page, at, crc)?,
         };
-        let page = page_in(bucket, &key, at)?;
-        bytes.extend(page);
-    }
-    Some(bytes)
+        Some((page, bytes))
+    });
+    pages.collect()
 }
