@@ -347,7 +347,11 @@ fn limits(manifest: &Manifest, settings: &BucketSettings) -> Result<Limits, Buck
             memory_bytes,
         });
     }
-    let rest = memory_bytes - needed_bytes;
+    // Pages are encrypted one by one before their record is put together of them. No volume is
+    // refused for that moment, so it has room only where there is more than the least.
+    let is_encrypted = manifest.pages == PageFormat::Encrypted;
+    let sealing_bytes = record_bytes(manifest) * u64::from(is_encrypted);
+    let rest = (memory_bytes - needed_bytes).saturating_sub(sealing_bytes);
     let uploads = (rest / 2 / upload_bytes).min(UPLOADS_LIMIT - 1);
     let staged_bytes = LEAST_STAGED_CHUNKS * chunk_bytes + rest - uploads * upload_bytes;
     Ok(Limits {
@@ -357,11 +361,9 @@ fn limits(manifest: &Manifest, settings: &BucketSettings) -> Result<Limits, Buck
     })
 }
 
-/// The memory for a record that is being made. Its pages are encrypted before they are put together.
+/// The pages of a record that is being made, as they lie there.
 fn record_bytes(manifest: &Manifest) -> u64 {
-    let copies = 1 + u64::from(manifest.pages == PageFormat::Encrypted);
-    let pages = manifest.pages().min(INLINE_PAGES as u64);
-    copies * pages * manifest.pages.record_bytes()
+    manifest.pages().min(INLINE_PAGES as u64) * manifest.pages.record_bytes()
 }
 
 impl Asker {

@@ -29,7 +29,7 @@ fn owner(byte: u8) -> OwnerKey {
 
 fn settings(key: Option<OwnerKey>) -> BucketSettings {
     BucketSettings {
-        memory_bytes: 16 << 20,
+        memory_bytes: 8 << 20,
         answer_timeout: Span::from_millis(500),
         dead_percent: Some(20),
         key,

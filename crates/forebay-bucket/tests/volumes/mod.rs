@@ -28,7 +28,7 @@ pub(crate) fn key_of(pages: PageFormat) -> Option<OwnerKey> {
 /// A store of such a volume, which removes whatever it can.
 pub(crate) fn removing(pages: PageFormat) -> BucketSettings {
     BucketSettings {
-        memory_bytes: 16 << 20,
+        memory_bytes: 8 << 20,
         answer_timeout: Span::from_secs(1),
         dead_percent: Some(0),
         key: key_of(pages),
