@@ -403,8 +403,7 @@ impl Desk {
             .or_else(|| self.next_in_doubt())
     }
 
-    /// A record in doubt keeps pages in memory: what waits for room and has nothing else to wait
-    /// for waits for that record, although nobody commits.
+    /// A record in doubt keeps pages in memory: what waits for room alone waits for it.
     fn next_in_doubt(&mut self) -> Option<Job> {
         let is_idle = self.uploads.is_idle() && !self.is_recording() && self.committing.is_empty();
         if self.waiting.is_empty() || !is_idle || !self.writer.is_recording() {
@@ -588,7 +587,7 @@ impl Desk {
                 }
                 self.commit_ends(Ok(()), ended);
             }
-            // It was one in doubt; the commit goes on, and there may be room.
+            // It was one in doubt; there may be room.
             Ok(()) => self.settle(ended),
             Err(failure) if self.committing.is_empty() => self.fail_waiting(failure, ended),
             Err(failure) => self.commit_ends(Err(failure), ended),

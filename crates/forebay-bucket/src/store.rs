@@ -36,8 +36,8 @@ const RECORDS_AHEAD: u64 = 8;
 const READERS: usize = 8;
 /// Threads for the two copies of a record, or a map, and for removals. One more may make records.
 const KEEPERS: usize = 3;
-/// Chunks in memory for each upload: as it is put together, as it was found or is sent, and one that
-/// an answer which came too early leaves on its way.
+/// Chunks in memory for each upload: as it is put together, as it was found or is sent, and one
+/// that an answer which came too early leaves on its way.
 const UPLOAD_CHUNKS: u64 = 3;
 /// Chunks that are staged at least: half of them are uploaded while the others fill.
 const LEAST_STAGED_CHUNKS: u64 = 4;

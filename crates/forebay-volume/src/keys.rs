@@ -62,7 +62,7 @@ impl OwnerKey {
         }
         let is_phrase = text
             .iter()
-            .all(|byte| byte.is_ascii_graphic() || *byte == b' ');
+            .all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
         text.try_into().ok().filter(|_| !is_phrase).map(OwnerKey)
     }
 
@@ -222,6 +222,7 @@ mod tests {
             "",
             &"0g".repeat(32),
             "correct horse battery staple, 32",
+            "correct horse battery staple 31\n",
         ] {
             assert_eq!(OwnerKey::parse(wrong.as_bytes()), None, "{wrong}");
         }
