@@ -211,38 +211,32 @@ impl BucketStore {
         }
         let asker = Asker::new(bucket, name.to_owned(), settings.answer_timeout);
         let asker = Arc::new(asker);
-        // What has no room, or another key, is refused before its map is read.
         let key = settings.key.as_ref();
-        let (known, mut unlocked) = (asker.manifest(&access)?, None);
-        if let Some((manifest, is_there)) = known {
+        if let Some((manifest, is_there)) = asker.manifest(&access)? {
+            // What has no room is refused before its map is read.
             limits(&manifest, &settings)?;
-            // Before the opening record, which would end another writer.
-            if is_there {
-                unlocked = Some((manifest, asker.unlock(&manifest, key)?));
-            } else {
+            if !is_there {
                 asker.make_key(&manifest, key)?;
             }
         }
+        let admit = |manifest: &Manifest| {
+            Ok::<_, BucketError>((asker.unlock(manifest, key)?, limits(manifest, &settings)?))
+        };
+        let mut admitted = None;
         let opened = match settings.snapshot {
-            None => asker.open(access)?,
             Some(name) => asker.open_snapshot(name)?,
+            None => asker.open_if(access, |manifest| {
+                let is_known = |(known, _): &(Manifest, _)| known == manifest;
+                if !admitted.as_ref().is_some_and(is_known) {
+                    admitted = Some((*manifest, admit(manifest)?));
+                }
+                Ok(())
+            })?,
         };
         let manifest = opened.manifest;
-        let known = unlocked.filter(|(known, _)| *known == manifest.as_made());
-        let admitted = match known {
-            Some((_, codec)) => Ok(codec),
-            None => asker.unlock(&manifest, key),
-        };
-        let admitted = admitted.and_then(|it| Ok((it, limits(&manifest, &settings)?)));
         let (codec, limits) = match admitted {
-            Ok(admitted) => admitted,
-            Err(error) if is_read_only => return Err(error),
-            Err(error) => {
-                // It has an opening record by now, and is left to others. If that cannot be done
-                // either, the next writer has to take it over.
-                let _ = asker.leave(&Mutex::new(Writer::new(opened)));
-                return Err(error);
-            }
+            Some((_, admitted)) => admitted,
+            None => admit(&manifest)?,
         };
         asker.note_open();
         let writer = Writer::with_codec(opened, codec.clone());
@@ -369,10 +363,22 @@ fn record_bytes(manifest: &Manifest) -> u64 {
 impl Asker {
     /// Opens the volume.
     pub(crate) fn open(self: &Arc<Asker>, access: Access) -> Result<Opened, BucketError> {
+        self.open_if(access, |_| Ok(()))
+    }
+
+    /// Opens the volume. Its last writer is ended only if `admit` takes what was found.
+    fn open_if(
+        self: &Arc<Asker>,
+        access: Access,
+        mut admit: impl FnMut(&Manifest) -> Result<(), BucketError>,
+    ) -> Result<Opened, BucketError> {
         let mut opening = Opening::new(access);
         let mut tries = Tries::begin();
         let mut ahead = BTreeMap::new();
         loop {
+            if let Some(manifest) = opening.candidate() {
+                admit(manifest)?;
+            }
             let call = opening.next();
             let known = match &call {
                 Call::Get { key, range: None } => ahead.remove(key),

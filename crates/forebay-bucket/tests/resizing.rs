@@ -222,32 +222,34 @@ fn what_a_person_did_not_mean_is_refused() {
 
 /// A map of a large volume has no room in the memory that was enough before.
 #[test]
-fn a_volume_that_has_become_too_large_is_refused_and_left_to_others() {
+fn a_writer_that_has_no_room_for_a_grown_volume_does_not_end_the_last_one() {
     let folder = tempfile::tempdir().unwrap();
     let volume = Volume::new(&folder, PageFormat::Checksum, 40);
     resize(volume.bucket.clone(), 128 << 30, false, None, false).unwrap();
-    let access = |writer| {
-        Access::Write(Writing {
+    let open = |writer, take_over, memory_bytes| {
+        let access = Access::Write(Writing {
             writer,
             who: "host test".into(),
             create: None,
-            take_over: false,
-        })
+            take_over,
+        });
+        let settings = BucketSettings {
+            memory_bytes,
+            ..removing(volume.pages)
+        };
+        BucketStore::open(volume.bucket.clone(), "v", access, settings)
     };
-    for writer in [1, 2] {
-        let refused = BucketStore::open(
-            volume.bucket.clone(),
-            "v",
-            access(writer),
-            removing(volume.pages),
-        );
-        assert!(matches!(refused, Err(BucketError::Memory { .. })));
-    }
-    let larger = BucketSettings {
-        memory_bytes: 256 << 20,
-        ..removing(volume.pages)
-    };
-    let store = BucketStore::open(volume.bucket.clone(), "v", access(3), larger).unwrap();
+    let small = removing(volume.pages).memory_bytes;
+    let refused = open(1, false, small);
+    assert!(matches!(refused, Err(BucketError::Memory { .. })));
+    let store = open(2, false, 256 << 20).unwrap();
+    let refused = open(3, true, small);
+    assert!(matches!(refused, Err(BucketError::Memory { .. })));
+    let driver = Driver::new(store.clone(), 4_096);
+    driver.write(BucketStore::OBJECT, 0, &[7; PAGE]).unwrap();
+    let committed = driver.order(IoKind::Commit, BucketStore::OBJECT, 0, 0);
+    assert_eq!(committed, Ok::<(), Failure>(()));
+    drop(driver);
     assert!(store.close());
 }
 

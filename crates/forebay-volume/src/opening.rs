@@ -147,6 +147,16 @@ impl Opening {
         }
     }
 
+    /// The volume that the next steps take over from its last writer. Nothing of it has changed
+    /// when this is known first.
+    pub fn candidate(&self) -> Option<&Manifest> {
+        match &self.step {
+            Step::Complete(opened, _) => Some(&opened.manifest),
+            Step::Fence(fence) => Some(&fence.opened.manifest),
+            _ => None,
+        }
+    }
+
     /// Takes the answer to [`Opening::next`].
     ///
     /// # Errors
