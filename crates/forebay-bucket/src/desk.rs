@@ -10,6 +10,7 @@
 //!   failure of what it waits for. Of uploads that run side by side the first that fails ends what
 //!   waits; one that fails after that ends nothing, for its trouble is as old.
 
+use crate::following::changed_bytes;
 use crate::jobs::{Job, Piece, ReadJob, Removed, UploadJob, piece_of, zero_tail};
 use crate::statistics::BucketStatistics;
 use crate::upkeep::REMOVED_AT_ONCE;
@@ -17,10 +18,11 @@ use forebay_base::sync::Arc;
 use forebay_rt::wait::Slot;
 use forebay_store::{Extent, Failure, Io, IoKind, Request};
 use forebay_volume::{
-    Append, Call, InlinePage, Manifest, Need, PAGE_BYTES, Progress, Reply, Scope, Source, Twin,
-    Uploads, VolumeFault, Writer,
+    Append, Call, InlinePage, Manifest, Need, Opened, PAGE_BYTES, Progress, Reply, Scope, Source,
+    Twin, Uploads, VolumeFault, Writer,
 };
 use std::collections::VecDeque;
+use std::ops::Range;
 
 const PAGE: usize = PAGE_BYTES as usize;
 /// Chunks of no use that stay in any case, for those who opened the volume a little earlier.
@@ -171,6 +173,13 @@ impl Desk {
             closing: None,
             is_stopped: false,
         }
+    }
+
+    /// Reads of `opened` from now on. Returns the bytes that are others there.
+    pub(crate) fn follow(&mut self, opened: Opened) -> Vec<Range<u64>> {
+        let changed = changed_bytes(self.writer.map(), &opened.map, &opened.manifest);
+        self.writer.follow(opened);
+        changed
     }
 
     pub(crate) fn manifest(&self) -> Manifest {

@@ -20,6 +20,7 @@ mod check;
 mod copy;
 mod desk;
 mod folder;
+mod following;
 mod gathering;
 mod jobs;
 mod keys;

@@ -11,6 +11,7 @@ use forebay_store::{
 use forebay_volume::{Access, Manifest, PAGE_BYTES, PageFormat, VolumeFault, Writing};
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +40,8 @@ pub const CHUNK_BYTES: u32 = 1 << 20;
 /// A volume that is made has checksums of its pages, or is encrypted if the settings have a key.
 ///
 /// A volume has one writer, wherever it is, and any number of readers beside it. A reader sees the
-/// volume as of the moment in which it opened it, until `gc` removes what only that state needs.
+/// volume as of the moment in which it opened it, until `gc` removes what only that state needs, or
+/// follows the writer: see [`BucketSettings::follow_interval`].
 #[derive(Clone, Copy, Debug)]
 pub struct BucketOpener {
     /// How the stores behave.
@@ -209,6 +211,10 @@ impl Medium for OpenVolume {
             return Err(self.refused("open", text));
         }
         Ok(())
+    }
+
+    fn follow(&self, drops: Box<dyn Fn(Range<u64>) -> bool + Send + Sync>) {
+        self.store.follow(drops);
     }
 
     fn figures(&self) -> Vec<Figure> {

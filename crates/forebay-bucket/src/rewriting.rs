@@ -143,19 +143,11 @@ impl State {
 
     /// The chunks that `map` does not have as this state has them.
     fn differing(&self, map: &Map) -> BTreeSet<u64> {
-        let (own, manifest) = (self.writer.map(), self.writer.manifest());
-        let chunk_pages = manifest.chunk_pages();
-        let chunks = [own, map].into_iter().flat_map(|map| {
-            let of_pages = map.pages().map(move |(page, _)| page / chunk_pages);
-            map.chunks().map(|(chunk, _)| chunk).chain(of_pages)
-        });
-        let differs = |chunk: &u64| {
-            let pages = manifest.pages_of(*chunk);
-            own.chunk(*chunk) != map.chunk(*chunk)
-                || !own.pages_in(pages.clone()).eq(map.pages_in(pages))
-        };
-        let chunks: BTreeSet<u64> = chunks.filter(|&it| it < manifest.chunks()).collect();
-        chunks.into_iter().filter(differs).collect()
+        let manifest = self.writer.manifest();
+        let mut chunks = self.writer.map().differing_chunks(map, manifest);
+        // What lies past the end is not of this state.
+        chunks.split_off(&manifest.chunks());
+        chunks
     }
 
     /// Makes the object of `job` at `to`, with `count` pages; none if it is zeros.

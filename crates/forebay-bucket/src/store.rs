@@ -4,6 +4,7 @@ use crate::abreast::abreast;
 use crate::asker::{Asker, Tries};
 use crate::bucket::{Bucket, Trouble};
 use crate::desk::{Desk, Ended, Limits};
+use crate::following::{Follower, Following};
 use crate::gathering::{Commit, Gathering};
 use crate::jobs::{Job, ReadEnd, Unmade, zero_tail};
 use crate::statistics::BucketStatistics;
@@ -24,6 +25,7 @@ use forebay_volume::{
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -61,6 +63,9 @@ pub struct BucketSettings {
     pub key: Option<OwnerKey>,
     /// Read the volume as it was when this snapshot was taken. It cannot be written.
     pub snapshot: Option<SnapshotName>,
+    /// A volume that is opened to be read follows its writer: the store looks for new records after
+    /// this time. None: it stays at the state in which it was opened.
+    pub follow_interval: Option<Span>,
 }
 
 impl BucketSettings {
@@ -72,6 +77,7 @@ impl BucketSettings {
         commit_interval: None,
         key: None,
         snapshot: None,
+        follow_interval: None,
     };
 }
 
@@ -175,6 +181,7 @@ struct Core {
     desk: Mutex<Desk>,
     arrivals: WaitQueue,
     gathering: Option<Gathering>,
+    following: Option<Following>,
     asker: Arc<Asker>,
     codec: PageCodec,
     object_bytes: u64,
@@ -239,6 +246,9 @@ impl BucketStore {
             None => admit(&manifest)?,
         };
         asker.note_open();
+        let following = settings.follow_interval;
+        let following = following.filter(|_| is_read_only && settings.snapshot.is_none());
+        let follower = following.map(|_| Follower::new(opened.clone()));
         let writer = Writer::with_codec(opened, codec.clone());
         let core = Arc::new(Core {
             desk: Mutex::new(Desk::new(writer, limits, is_read_only)),
@@ -247,12 +257,17 @@ impl BucketStore {
                 .commit_interval
                 .filter(|_| !is_read_only)
                 .map(Gathering::new),
+            following: following.map(Following::new),
             asker,
             codec,
             object_bytes: manifest.whole_object_bytes(),
             is_fence_said: AtomicBool::new(false),
         });
-        let crew = Core::start(&core, limits.uploads + READERS + KEEPERS)?;
+        let mut crew = Core::start(&core, limits.uploads + READERS + KEEPERS)?;
+        if let Some(follower) = follower {
+            let core = core.clone();
+            crew.start("forebay-follow", move || core.follow(follower))?;
+        }
         Ok(Arc::new(BucketStore {
             core,
             crew,
@@ -305,6 +320,14 @@ impl BucketStore {
         block_on(closing.take())
     }
 
+    /// Calls `drops` with bytes that the volume's writer has changed, until it says that nothing of
+    /// them is left in memory: see [`BucketSettings::follow_interval`].
+    pub fn follow(&self, drops: impl Fn(Range<u64>) -> bool + Send + Sync + 'static) {
+        if let Some(following) = &self.core.following {
+            following.tell(Box::new(drops));
+        }
+    }
+
     /// What it has done, and what its volume takes.
     pub fn statistics(&self) -> BucketStatistics {
         let mut statistics = lock(&self.core.desk).statistics();
@@ -325,8 +348,10 @@ fn limits(manifest: &Manifest, settings: &BucketSettings) -> Result<Limits, Buck
     let stack_bytes = SMALL_STACK_BYTES as u64;
     let upload_bytes = UPLOAD_CHUNKS * chunk_bytes + stack_bytes;
     let crew_bytes = (READERS + KEEPERS + 1) as u64 * stack_bytes;
-    // Whoever removes objects reads the map of one snapshot after the other.
-    let maps = 1 + u64::from(settings.dead_percent.is_some());
+    // Whoever removes objects reads the map of one snapshot after the other; whoever follows has
+    // the last state, the next one, and reads on from there.
+    let is_following = settings.follow_interval.is_some();
+    let maps = 1 + u64::from(settings.dead_percent.is_some()) + 2 * u64::from(is_following);
     let map_bytes = maps * Map::memory_bytes(manifest);
     let needed_bytes = LEAST_STAGED_CHUNKS * chunk_bytes
         + upload_bytes
@@ -370,9 +395,17 @@ impl Asker {
     fn open_if(
         self: &Arc<Asker>,
         access: Access,
+        admit: impl FnMut(&Manifest) -> Result<(), BucketError>,
+    ) -> Result<Opened, BucketError> {
+        self.finish(Opening::new(access), admit)
+    }
+
+    /// Carries `opening` out, as [`Asker::open_if`] does.
+    pub(crate) fn finish(
+        self: &Arc<Asker>,
+        mut opening: Opening,
         mut admit: impl FnMut(&Manifest) -> Result<(), BucketError>,
     ) -> Result<Opened, BucketError> {
-        let mut opening = Opening::new(access);
         let mut tries = Tries::begin();
         let mut ahead = BTreeMap::new();
         loop {
@@ -461,6 +494,18 @@ impl Core {
         }
     }
 
+    /// The life of the thread that follows the volume's writer.
+    fn follow(&self, mut follower: Follower) {
+        let Some(following) = &self.following else {
+            return;
+        };
+        while following.is_due() {
+            let newest = follower.look(&self.asker);
+            let changed = newest.map(|opened| lock(&self.desk).follow(opened));
+            following.looked(changed.unwrap_or_default());
+        }
+    }
+
     /// Records everything that came until now.
     async fn record(&self, gathering: &Gathering) -> Result<(), Failure> {
         let commit = Arc::new(Commit::default());
@@ -516,6 +561,9 @@ impl Core {
                     ended.push(job.io, Err(Failure::Fenced));
                 }
                 ReadEnd::Missing(job, key) => {
+                    if let Some(following) = &self.following {
+                        block_on(following.look());
+                    }
                     let again = lock(&self.desk).read_again(*job, &mut ended);
                     if let Err(io) = again {
                         ended.push(io, Err(self.asker.missing(&key)));
@@ -664,6 +712,9 @@ impl Drop for BucketStore {
     fn drop(&mut self) {
         if let Some(gathering) = &self.core.gathering {
             gathering.stop();
+        }
+        if let Some(following) = &self.core.following {
+            following.stop();
         }
         lock(&self.core.desk).stop();
         self.core.asker.stop();

@@ -27,7 +27,7 @@ const EXPORT: &str = "[[nbd.export]]";
 
 /// Values of settings just outside of what is allowed, with their section. A setting that takes any
 /// text has a value of another kind.
-const OUTSIDE: [(Front, &str, &str); 57] = [
+const OUTSIDE: [(Front, &str, &str); 59] = [
     (Front::Nbd, "", "memory = '7M'"),
     (Front::Nbd, "", "memory = '17T'"),
     (Front::Nbd, "", "memory = '8M..8589934592M'"),
@@ -77,6 +77,8 @@ const OUTSIDE: [(Front, &str, &str); 57] = [
     (Front::Nbd, "[nbd]", "commit_interval = '61s'"),
     (Front::Nbd, "[nbd]", "key_file = 1.5"),
     (Front::Nbd, "[nbd]", "snapshot = '../monday'"),
+    (Front::Nbd, "[nbd]", "follow = '99ms'"),
+    (Front::Nbd, "[nbd]", "follow = '61m'"),
     (Front::Nbd, "[nbd]", "take_over = 1"),
     (Front::Nbd, "[nbd]", "garbage = '10001%'"),
     (Front::Nbd, "[nbd]", "clients = 0"),

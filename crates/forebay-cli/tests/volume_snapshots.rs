@@ -1,4 +1,4 @@
-//! Snapshots of a volume in a folder, as an operator takes and uses them.
+//! Snapshots and followers of a volume in a folder, as an operator uses them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -207,6 +207,30 @@ fn a_volume_becomes_longer_and_shorter() {
         1,
     );
     assert!(text.contains("a multiple of 4096 bytes"), "{text}");
+}
+
+#[test]
+fn a_follower_shows_what_another_server_has_flushed() {
+    let mut bench = Bench::new();
+    let address = bench.address.clone();
+    let server = bench.serve_to_write();
+    let mut writer = server.client();
+    let follower = bench.serve(&address, &["--follow", "100ms"]);
+    let mut reader = follower.client();
+    for round in 1..4 {
+        assert_eq!(writer.write(0, &vec![round; MIB], false).unwrap(), 0);
+        assert_eq!(writer.flush().unwrap(), 0);
+        // What it has cached of the round before goes within its interval.
+        let shows = |_: &u32| {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            read_all(&mut reader)[..MIB] == vec![round; MIB]
+        };
+        assert!((0..600).find(shows).is_some(), "round {round}");
+    }
+    assert_ne!(reader.write(0, &[1; 4096], false).unwrap(), 0);
+    drop((writer, reader));
+    follower.end(0);
+    server.end(0);
 }
 
 #[test]

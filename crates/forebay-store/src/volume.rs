@@ -18,6 +18,7 @@ use crate::io::ObjectId;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -129,6 +130,10 @@ pub trait Medium: Holes {
     fn close(&self) -> Result<(), VolumeError> {
         Ok(())
     }
+
+    /// Calls `drops` with bytes that somebody else has changed, if it follows a writer. `drops` says
+    /// whether nothing of them is left in memory, and is called again if not.
+    fn follow(&self, _drops: Box<dyn Fn(Range<u64>) -> bool + Send + Sync>) {}
 
     /// What it has to say of itself; figures of one name stand together.
     fn figures(&self) -> Vec<Figure> {

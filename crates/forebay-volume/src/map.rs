@@ -12,7 +12,7 @@ use crate::fields::{Fields, close};
 use crate::manifest::{Manifest, PAGE_BYTES};
 use crate::name::{ChunkName, log_key, map_key};
 use crate::record::{Body, Content, Record, page_at};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// More writers than that had no volume.
@@ -194,6 +194,20 @@ impl Map {
     pub fn pages_in(&self, range: Range<u64>) -> impl Iterator<Item = (u64, InlinePage)> + '_ {
         let pages = self.pages.range(range);
         pages.map(|(&page, &inline)| (page, inline))
+    }
+
+    /// The chunks that `other`, another state of the same volume, has elsewhere, or in part.
+    pub fn differing_chunks(&self, other: &Map, manifest: &Manifest) -> BTreeSet<u64> {
+        let chunk_pages = manifest.chunk_pages();
+        let of = |one: &Map, other: &Map| -> Vec<u64> {
+            let chunks = one.chunks();
+            let chunks = chunks.filter(|&(chunk, it)| other.chunk(chunk) != Some(it));
+            let pages = one.pages();
+            let pages = pages.filter(|(page, it)| other.pages.get(page) != Some(it));
+            let of_pages = pages.map(|(page, _)| page / chunk_pages);
+            chunks.map(|(chunk, _)| chunk).chain(of_pages).collect()
+        };
+        of(self, other).into_iter().chain(of(other, self)).collect()
     }
 
     /// The records in which pages lie, the oldest first, and how many pages of each are needed.

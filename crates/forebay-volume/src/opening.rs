@@ -119,6 +119,31 @@ impl Opening {
         }
     }
 
+    /// Goes on from `opened`, which is to be read, to the newest record. What fails as damaged or
+    /// missing may have been removed meanwhile: open the volume again then.
+    pub fn following(opened: Opened) -> Opening {
+        let Opened {
+            manifest,
+            map,
+            base,
+            older,
+            mapped,
+            ..
+        } = opened;
+        let read = Read {
+            map,
+            base,
+            older,
+            mapped,
+            last: None,
+        };
+        let reading = Reading::following(manifest.as_made(), read);
+        Opening {
+            step: Step::Read(manifest, Box::new(reading)),
+            ..Opening::new(Access::Read)
+        }
+    }
+
     /// What to ask now.
     pub fn next(&self) -> Call {
         match &self.step {

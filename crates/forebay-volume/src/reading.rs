@@ -64,6 +64,9 @@ pub(crate) struct Reading {
     damage: Option<VolumeFault>,
     /// A record was found past one that is missing.
     is_gap: bool,
+    /// It began with a state that was read before, and need not be read again for a newer map that
+    /// it covers.
+    is_following: bool,
     step: Step,
 }
 
@@ -107,7 +110,18 @@ impl Reading {
             unfit: Vec::new(),
             damage: None,
             is_gap: false,
+            is_following: false,
             step: Step::List(None),
+        }
+    }
+
+    /// Goes on from `read`, which is as of its last record.
+    pub(crate) fn following(manifest: Manifest, read: Read) -> Reading {
+        Reading {
+            read,
+            is_following: true,
+            step: Step::Walk(Twin::Second),
+            ..Reading::new(manifest)
         }
     }
 
@@ -149,6 +163,10 @@ impl Reading {
         self.step = match (step, reply) {
             (Step::List(Some(end)), Reply::Keys(keys)) => match self.newest(&keys) {
                 newest if newest <= self.read.base => return self.end(end),
+                newest if self.is_following && newest < self.number() => {
+                    self.read.base = newest;
+                    return self.end(end);
+                }
                 newest => Step::Map(newest),
             },
             (Step::List(None), Reply::Keys(keys)) => self.choose(&keys)?,

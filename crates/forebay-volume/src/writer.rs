@@ -174,6 +174,11 @@ impl Writer {
         }
     }
 
+    /// Shows `opened` from now on, a later state of the same volume. For those who only read.
+    pub fn follow(&mut self, opened: Opened) {
+        *self = Writer::with_codec(opened, self.codec.clone());
+    }
+
     /// What never changes of the volume.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest

@@ -475,6 +475,30 @@ impl File {
         engine.told(CallKind::Discard, given_up)
     }
 
+    /// Drops what the cache has of a range, because the store has other bytes there by now: for
+    /// those who serve what somebody else writes. Returns how many pages stay for the moment: those
+    /// that are being read or are held, until the caller tries again, and dirty ones, whose bytes
+    /// are newer. Pages that the store is asked for after this call are the new ones.
+    ///
+    /// ```
+    /// use forebay::{Cache, Settings};
+    /// use forebay_store::{MemoryStore, ObjectId, PAGE_BYTES};
+    /// use std::sync::Arc;
+    ///
+    /// let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+    /// let store = cache.attach(Arc::new(MemoryStore::new(64)))?;
+    /// let file = cache.open(&store, ObjectId(1), 64 << 10)?;
+    /// file.clone().blocking().write_at(b"newer", 0)?;
+    /// assert_eq!(file.invalidate(0..64 << 10), 1, "the page is dirty");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn invalidate(&self, range: Range<u64>) -> u64 {
+        let Handle { engine, object, .. } = &*self.handle;
+        let end = range.end.min(object.length_bytes());
+        let pages = range.start / PAGE_BYTES as u64..pages_for(end);
+        engine.drop_clean(object, pages).kept
+    }
+
     /// Stops asking the store to make durable what it has taken so far and could not make durable,
     /// because it never will: [`File::sync`] and [`crate::Cache::close`] go on without it. That
     /// data may be lost, and the caller should inform those that wrote it.

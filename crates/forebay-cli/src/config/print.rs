@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// Examples for flags without a default value.
-const EXAMPLES: [(&str, &str); 22] = [
+const EXAMPLES: [(&str, &str); 23] = [
     ("at_risk", "2s"),
     ("drain", "2s"),
     ("memory", "512M"),
@@ -27,6 +27,7 @@ const EXAMPLES: [(&str, &str); 22] = [
     ("nbd.commit_interval", "1s"),
     ("nbd.key_file", "/etc/forebay/volume.key"),
     ("nbd.snapshot", "monday"),
+    ("nbd.follow", "5s"),
     ("nbd.garbage", "50%"),
     ("nbd.clients", "16"),
     ("mount.source", "/srv/data"),

@@ -82,6 +82,11 @@ struct TypedNbd {
     /// Serve a volume in a bucket as it was when this snapshot of it was taken, read-only
     #[arg(long, value_name = "NAME", conflicts_with_all = ["create", "commit_interval"])]
     snapshot: Option<SnapshotName>,
+    /// Serve a volume in a bucket read-only while another server writes it, and look for what that
+    /// one has flushed after this time, from 100ms to 60m
+    #[arg(long, value_name = "TIME", value_parser = follow_interval,
+          conflicts_with_all = ["create", "commit_interval", "snapshot"])]
+    follow: Option<Span>,
     /// Open a volume in a bucket although its last writer has not closed it: that one, should it
     /// still run, can write no more
     #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
@@ -184,6 +189,8 @@ pub(crate) struct ServeArguments {
     pub(crate) key_file: Option<PathBuf>,
     /// The snapshot that is served, read-only, of a volume in a bucket.
     pub(crate) snapshot: Option<SnapshotName>,
+    /// How often what another server has written to a volume in a bucket is looked for.
+    pub(crate) follow_interval: Option<Span>,
     /// Whether a volume in a bucket is opened although another writer has it.
     pub(crate) take_over: bool,
     /// What a volume in a bucket may have of objects of no use, in percent of the others.
@@ -228,12 +235,13 @@ impl TypedServe {
             listen,
             memory_bytes: typed.memory.most_bytes,
             floor_bytes: typed.memory.floor_bytes,
-            read_only: typed.read_only || typed.snapshot.is_some(),
+            read_only: typed.read_only || typed.snapshot.is_some() || typed.follow.is_some(),
             create_bytes: typed.create,
             chunk_bytes: typed.chunk,
             commit_interval: typed.commit_interval,
             key_file: typed.key_file,
             snapshot: typed.snapshot,
+            follow_interval: typed.follow,
             take_over: typed.take_over,
             dead_percent: typed.garbage.0,
             flags: typed.flags,
@@ -282,6 +290,15 @@ fn commit_interval(text: &str) -> Result<Span, String> {
         return Ok(interval);
     }
     Err("write a time from 10ms to 60s".to_owned())
+}
+
+fn follow_interval(text: &str) -> Result<Span, String> {
+    let interval = parse_time(text)?;
+    let allowed = Span::from_millis(100)..=Span::from_secs(3_600);
+    if allowed.contains(&interval) {
+        return Ok(interval);
+    }
+    Err("write a time from 100ms to 60m".to_owned())
 }
 
 /// The length of an image.
@@ -380,6 +397,7 @@ mod tests {
             commit_interval: None,
             key_file: None,
             snapshot: None,
+            follow_interval: None,
             take_over: false,
             dead_percent: None,
             flags: ServerFlags::default(),

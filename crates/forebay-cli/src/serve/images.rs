@@ -26,6 +26,7 @@ fn check_buckets(arguments: &ServeArguments) -> Result<(), CommandError> {
     let flags = [
         ("--key-file", arguments.key_file.is_some()),
         ("--snapshot", arguments.snapshot.is_some()),
+        ("--follow", arguments.follow_interval.is_some()),
     ];
     let given = flags.into_iter().find(|(_, is_given)| *is_given);
     match given {
@@ -60,6 +61,7 @@ fn openers(arguments: &ServeArguments) -> Result<Openers, CommandError> {
             commit_interval: arguments.commit_interval,
             key: key(arguments)?,
             snapshot: arguments.snapshot,
+            follow_interval: arguments.follow_interval,
         },
         take_over: arguments.take_over,
         chunk_bytes: arguments.chunk_bytes,
@@ -149,6 +151,9 @@ fn open_one(
         path: path.clone(),
         reason: error.to_string(),
     })?;
+    let followed = file.clone();
+    let drops = move |bytes| followed.invalidate(bytes) == 0;
+    volume.medium.follow(Box::new(drops));
     let served = Image {
         export: image.name.clone(),
         path: path.clone(),

@@ -34,6 +34,7 @@ fn arguments(paths: &[&Path], create_bytes: Option<u64>) -> ServeArguments {
         commit_interval: None,
         key_file: None,
         snapshot: None,
+        follow_interval: None,
         take_over: false,
         dead_percent: Some(50),
         flags: ServerFlags::default(),

@@ -111,6 +111,8 @@ pub(crate) struct Histories {
     /// How many snapshots were taken, and how many were not because their pin was dropped.
     pub(crate) snapshots: u64,
     pub(crate) dropped: u64,
+    /// How many newer states were found by those who followed a writer.
+    pub(crate) followed: u64,
 }
 
 impl Histories {

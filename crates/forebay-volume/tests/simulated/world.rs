@@ -80,7 +80,7 @@ impl World {
             let reader = self
                 .reader
                 .get_or_insert_with(|| Reader::new(&self.histories));
-            if reader.step(&mut self.bucket, &mut self.histories) {
+            if reader.step(&mut self.prng, &mut self.bucket, &mut self.histories) {
                 self.reader = None;
             }
             return;

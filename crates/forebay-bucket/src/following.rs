@@ -1,0 +1,243 @@
+//! A store that only reads and follows the volume's writer: it looks for new records after an
+//! interval, and at once if an object is missing that its state names.
+//!
+//! - invariant BS5: each state that is served is one of the writer's records, and none is followed
+//!   by an older one. What a cache has of a state before is named to [`Following::tell`] until it is
+//!   gone, after the newer state is served.
+
+use crate::asker::Asker;
+use crate::store::BucketError;
+use forebay_base::Span;
+use forebay_base::sync::{Mutex, lock};
+use forebay_rt::say;
+use forebay_rt::thread::{Stopwatch, pause_current};
+use forebay_rt::wait::{Gate, WaitQueue, either};
+use forebay_volume::{Access, Manifest, Map, Opened, Opening, PAGE_BYTES};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Somebody may want the next look, or the end.
+const PAUSE: Span = Span::from_millis(100);
+
+/// Drops what a cache has of a range of bytes. False: something is left of it, because it is in use
+/// at the moment.
+pub(crate) type Drops = Box<dyn Fn(Range<u64>) -> bool + Send + Sync>;
+
+/// See above. One thread waits for [`Following::is_due`] and looks.
+pub(crate) struct Following {
+    interval: Span,
+    state: Mutex<State>,
+    looked: WaitQueue,
+    stopped: Gate,
+}
+
+#[derive(Default)]
+struct State {
+    /// How many looks have begun, and how many have ended.
+    begun: u64,
+    ended: u64,
+    is_wanted: bool,
+    drops: Option<Arc<Drops>>,
+    /// What is to be dropped, in bytes.
+    changed: Vec<Range<u64>>,
+}
+
+impl fmt::Debug for Following {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Following")
+            .field("interval", &self.interval)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Following {
+    pub(crate) fn new(interval: Span) -> Following {
+        Following {
+            interval,
+            state: Mutex::default(),
+            looked: WaitQueue::new(),
+            stopped: Gate::new(false),
+        }
+    }
+
+    /// Whoever has pages of the volume in memory drops them by `drops`.
+    pub(crate) fn tell(&self, drops: Drops) {
+        lock(&self.state).drops = Some(Arc::new(drops));
+    }
+
+    /// Waits until the next look is due. False: it is stopped.
+    pub(crate) fn is_due(&self) -> bool {
+        let clock = Stopwatch::start();
+        while !self.stopped.is_open() {
+            self.drop_changed();
+            let left = self.interval.saturating_sub(clock.elapsed());
+            if self.begin(left == Span::ZERO) {
+                return true;
+            }
+            pause_current(left.min(PAUSE));
+        }
+        false
+    }
+
+    /// Whether a look begins, which is due or wanted.
+    fn begin(&self, is_due: bool) -> bool {
+        let mut state = lock(&self.state);
+        let begins = is_due || state.is_wanted;
+        if begins {
+            state.begun += 1;
+            state.is_wanted = false;
+        }
+        begins
+    }
+
+    /// The look has ended; what lies in `changed` is not what it was.
+    pub(crate) fn looked(&self, changed: Vec<Range<u64>>) {
+        {
+            let mut state = lock(&self.state);
+            state.ended += 1;
+            state.changed.extend(changed);
+        }
+        self.looked.wake_all();
+        self.drop_changed();
+    }
+
+    fn drop_changed(&self) {
+        let (drops, changed) = {
+            let mut state = lock(&self.state);
+            let Some(drops) = state.drops.clone() else {
+                // Nobody keeps anything.
+                return state.changed.clear();
+            };
+            (drops, std::mem::take(&mut state.changed))
+        };
+        let left = changed.into_iter().filter(|range| !drops(range.clone()));
+        let left: Vec<Range<u64>> = left.collect();
+        lock(&self.state).changed.extend(left);
+    }
+
+    /// Waits for the end of a look that begins after this.
+    pub(crate) async fn look(&self) {
+        let wanted = {
+            let mut state = lock(&self.state);
+            state.is_wanted = true;
+            state.begun + 1
+        };
+        loop {
+            let looked = self.looked.listen();
+            if self.stopped.is_open() || lock(&self.state).ended >= wanted {
+                return;
+            }
+            either(looked, self.stopped.wait()).await;
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopped.open();
+    }
+}
+
+/// Finds the newest state of a volume.
+pub(crate) struct Follower {
+    /// What is served: nothing else is followed.
+    manifest: Manifest,
+    number: u64,
+    /// The state as of the last look; none if that failed.
+    opened: Option<Opened>,
+    /// What was said of the last looks, as long as they fail for that.
+    said: Option<String>,
+}
+
+impl Follower {
+    /// Follows from `opened`.
+    pub(crate) fn new(opened: Opened) -> Follower {
+        Follower {
+            manifest: opened.manifest,
+            number: opened.map.number(),
+            opened: Some(opened),
+            said: None,
+        }
+    }
+
+    /// The newest state, if it is newer than the last one.
+    pub(crate) fn look(&mut self, asker: &Arc<Asker>) -> Option<Opened> {
+        match self.newest(asker) {
+            // It has been said, and will be over.
+            Err(BucketError::Bucket(_)) => None,
+            Err(error) => {
+                self.say(asker, error.to_string());
+                None
+            }
+            Ok(opened) if opened.manifest != self.manifest => {
+                let text = if opened.manifest.id == self.manifest.id {
+                    "its length has changed"
+                } else {
+                    "another volume lies there now"
+                };
+                self.say(asker, format!("{text}; restart this server to serve that"));
+                None
+            }
+            Ok(opened) => {
+                self.said = None;
+                let is_newer = opened.map.number() > self.number;
+                self.number = self.number.max(opened.map.number());
+                let newer = is_newer.then(|| opened.clone());
+                self.opened = Some(opened);
+                newer
+            }
+        }
+    }
+
+    fn newest(&mut self, asker: &Arc<Asker>) -> Result<Opened, BucketError> {
+        if let Some(opened) = self.opened.take() {
+            match asker.finish(Opening::following(opened), |_| Ok(())) {
+                // What it needed next may have been removed.
+                Err(BucketError::Volume(_)) => {}
+                found => return found,
+            }
+        }
+        asker.open(Access::Read)
+    }
+
+    fn say(&mut self, asker: &Asker, text: String) {
+        if self.said.as_ref() != Some(&text) {
+            say(format_args!(
+                "{}: it is served as it was at record {}: {text}",
+                asker.name(),
+                self.number
+            ));
+        }
+        self.said = Some(text);
+    }
+}
+
+/// The bytes of which `new` has another state than `old`.
+pub(crate) fn changed_bytes(old: &Map, new: &Map, manifest: &Manifest) -> Vec<Range<u64>> {
+    let mut changed = Vec::new();
+    for chunk in old.differing_chunks(new, manifest) {
+        let pages = manifest.pages_of(chunk);
+        if old.chunk(chunk) != new.chunk(chunk) {
+            changed.push(pages.start * PAGE_BYTES..pages.end * PAGE_BYTES);
+            continue;
+        }
+        let differ = |one: &Map, other: &Map| -> Vec<u64> {
+            let is_other = |&(page, it): &(u64, _)| {
+                let mut there = other.pages_in(page..page + 1);
+                there.next() != Some((page, it))
+            };
+            let pages = one.pages_in(pages.clone()).filter(is_other);
+            pages.map(|(page, _)| page).collect()
+        };
+        let numbers: BTreeSet<u64> = [differ(old, new), differ(new, old)]
+            .concat()
+            .into_iter()
+            .collect();
+        changed.extend(
+            numbers
+                .into_iter()
+                .map(|page| page * PAGE_BYTES..(page + 1) * PAGE_BYTES),
+        );
+    }
+    changed
+}
