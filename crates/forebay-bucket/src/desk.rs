@@ -10,7 +10,6 @@
 //!   failure of what it waits for. Of uploads that run side by side the first that fails ends what
 //!   waits; one that fails after that ends nothing, for its trouble is as old.
 
-use crate::following::changed_bytes;
 use crate::jobs::{Job, Piece, ReadJob, Removed, UploadJob, piece_of, zero_tail};
 use crate::statistics::BucketStatistics;
 use crate::upkeep::REMOVED_AT_ONCE;
@@ -177,7 +176,10 @@ impl Desk {
 
     /// Reads of `opened` from now on. Returns the bytes that are others there.
     pub(crate) fn follow(&mut self, opened: Opened) -> Vec<Range<u64>> {
-        let changed = changed_bytes(self.writer.map(), &opened.map, &opened.manifest);
+        let changed = self
+            .writer
+            .map()
+            .changed_bytes(&opened.map, &opened.manifest);
         self.writer.follow(opened);
         changed
     }

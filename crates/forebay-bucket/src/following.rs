@@ -2,8 +2,8 @@
 //! interval, and at once if an object is missing that its state names.
 //!
 //! - invariant BS5: each state that is served is one of the writer's records, and none is followed
-//!   by an older one. What a cache has of a state before is named to [`Following::tell`] until it is
-//!   gone, after the newer state is served.
+//!   by an older one. What a cache has of a state before is dropped after the newer one is served,
+//!   again and again until nothing of it is left.
 
 use crate::asker::Asker;
 use crate::store::BucketError;
@@ -12,8 +12,7 @@ use forebay_base::sync::{Mutex, lock};
 use forebay_rt::say;
 use forebay_rt::thread::{Stopwatch, pause_current};
 use forebay_rt::wait::{Gate, WaitQueue, either};
-use forebay_volume::{Access, Manifest, Map, Opened, Opening, PAGE_BYTES};
-use std::collections::BTreeSet;
+use forebay_volume::{Access, Manifest, Opened, Opening};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -210,34 +209,4 @@ impl Follower {
         }
         self.said = Some(text);
     }
-}
-
-/// The bytes of which `new` has another state than `old`.
-pub(crate) fn changed_bytes(old: &Map, new: &Map, manifest: &Manifest) -> Vec<Range<u64>> {
-    let mut changed = Vec::new();
-    for chunk in old.differing_chunks(new, manifest) {
-        let pages = manifest.pages_of(chunk);
-        if old.chunk(chunk) != new.chunk(chunk) {
-            changed.push(pages.start * PAGE_BYTES..pages.end * PAGE_BYTES);
-            continue;
-        }
-        let differ = |one: &Map, other: &Map| -> Vec<u64> {
-            let is_other = |&(page, it): &(u64, _)| {
-                let mut there = other.pages_in(page..page + 1);
-                there.next() != Some((page, it))
-            };
-            let pages = one.pages_in(pages.clone()).filter(is_other);
-            pages.map(|(page, _)| page).collect()
-        };
-        let numbers: BTreeSet<u64> = [differ(old, new), differ(new, old)]
-            .concat()
-            .into_iter()
-            .collect();
-        changed.extend(
-            numbers
-                .into_iter()
-                .map(|page| page * PAGE_BYTES..(page + 1) * PAGE_BYTES),
-        );
-    }
-    changed
 }

@@ -25,6 +25,7 @@ mod gathering;
 mod jobs;
 mod keys;
 mod opener;
+mod opening;
 mod patience;
 mod remote;
 mod rewriting;

@@ -1,12 +1,11 @@
 //! A volume in a bucket as a store with one object.
 
-use crate::abreast::abreast;
-use crate::asker::{Asker, Tries};
+use crate::asker::Asker;
 use crate::bucket::{Bucket, Trouble};
 use crate::desk::{Desk, Ended, Limits};
 use crate::following::{Follower, Following};
 use crate::gathering::{Commit, Gathering};
-use crate::jobs::{Job, ReadEnd, Unmade, zero_tail};
+use crate::jobs::{Job, ReadEnd, ReadJob, Unmade, zero_tail};
 use crate::statistics::BucketStatistics;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +17,9 @@ use forebay_store::{
     Crew, Durability, Extent, Failure, Geometry, Io, IoKind, ObjectId, Request, Store,
 };
 use forebay_volume::{
-    Access, Appended, Call, INLINE_PAGES, MANIFEST_KEY, MAPPED_KEY, Manifest, Map, Opened, Opening,
-    OwnerKey, PAGE_BYTES, PageCodec, PageFormat, Progress, Reply, SnapshotName, Twin, VolumeFault,
-    Writer,
+    Access, Appended, Call, INLINE_PAGES, MAPPED_KEY, Manifest, Map, OwnerKey, PAGE_BYTES,
+    PageCodec, PageFormat, SnapshotName, Twin, VolumeFault, Writer,
 };
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -32,8 +29,6 @@ use thiserror::Error;
 /// The most pages of one request.
 const IO_PAGES_LIMIT: u64 = 256;
 const UPLOADS_LIMIT: u64 = 16;
-/// Records that are read at the same time when a volume is opened; the largest have 2 MiB.
-const RECORDS_AHEAD: u64 = 8;
 /// Threads for reads, beside one for each upload.
 const READERS: usize = 8;
 /// Threads for the two copies of a record, or a map, and for removals. One more may make records.
@@ -385,80 +380,6 @@ fn record_bytes(manifest: &Manifest) -> u64 {
     manifest.pages().min(INLINE_PAGES as u64) * manifest.pages.record_bytes()
 }
 
-impl Asker {
-    /// Opens the volume.
-    pub(crate) fn open(self: &Arc<Asker>, access: Access) -> Result<Opened, BucketError> {
-        self.open_if(access, |_| Ok(()))
-    }
-
-    /// Opens the volume. Its last writer is ended only if `admit` takes what was found.
-    fn open_if(
-        self: &Arc<Asker>,
-        access: Access,
-        admit: impl FnMut(&Manifest) -> Result<(), BucketError>,
-    ) -> Result<Opened, BucketError> {
-        self.finish(Opening::new(access), admit)
-    }
-
-    /// Carries `opening` out, as [`Asker::open_if`] does.
-    pub(crate) fn finish(
-        self: &Arc<Asker>,
-        mut opening: Opening,
-        mut admit: impl FnMut(&Manifest) -> Result<(), BucketError>,
-    ) -> Result<Opened, BucketError> {
-        let mut tries = Tries::begin();
-        let mut ahead = BTreeMap::new();
-        loop {
-            if let Some(manifest) = opening.candidate() {
-                admit(manifest)?;
-            }
-            let call = opening.next();
-            let known = match &call {
-                Call::Get { key, range: None } => ahead.remove(key),
-                _ => None,
-            };
-            let reply = if let Some(bytes) = known {
-                Reply::Bytes(bytes)
-            } else {
-                ahead = self.read_ahead(opening.ahead(RECORDS_AHEAD))?;
-                self.ask(&call, &mut tries)?
-            };
-            if let Progress::Done(opened) = opening.answer(reply)? {
-                return Ok(opened);
-            }
-        }
-    }
-
-    /// Those of the objects `keys` that are there.
-    fn read_ahead(
-        self: &Arc<Asker>,
-        keys: Vec<String>,
-    ) -> Result<BTreeMap<String, Vec<u8>>, BucketError> {
-        let asker = self.clone();
-        let read = abreast(keys, move |key: String| {
-            let call = Call::Get {
-                key: key.clone(),
-                range: None,
-            };
-            // What is in trouble is asked for in its turn.
-            Ok::<_, BucketError>(match asker.ask(&call, &mut Tries::begin()) {
-                Ok(Reply::Bytes(bytes)) => Some((key, bytes)),
-                _ => None,
-            })
-        })?;
-        Ok(read.into_iter().flatten().collect())
-    }
-
-    /// What never changes of the volume that is there (true), or is to be made (false).
-    fn manifest(&self, access: &Access) -> Result<Option<(Manifest, bool)>, BucketError> {
-        Ok(match (self.object(MANIFEST_KEY)?, access) {
-            (Some(bytes), _) => Some((Manifest::decode(&bytes)?, true)),
-            (None, Access::Write(writing)) => writing.create.map(|it| (it, false)),
-            (None, Access::Read) => None,
-        })
-    }
-}
-
 impl Core {
     /// Starts its threads.
     fn start(core: &Arc<Core>, workers: usize) -> io::Result<Crew> {
@@ -557,18 +478,7 @@ impl Core {
                     ended.push(io, Ok(()));
                 }
                 ReadEnd::Failed(io, failure) => ended.push(io, Err(failure)),
-                ReadEnd::Missing(job, _) if self.is_succeeded() => {
-                    ended.push(job.io, Err(Failure::Fenced));
-                }
-                ReadEnd::Missing(job, key) => {
-                    if let Some(following) = &self.following {
-                        block_on(following.look());
-                    }
-                    let again = lock(&self.desk).read_again(*job, &mut ended);
-                    if let Err(io) = again {
-                        ended.push(io, Err(self.asker.missing(&key)));
-                    }
-                }
+                ReadEnd::Missing(job, key) => self.read_again(*job, &key, &mut ended),
             },
             Job::Upload(mut job) => {
                 let mut made = self.asker.upload(&self.codec, &mut job, false);
@@ -619,6 +529,20 @@ impl Core {
             }
         }
         ended.finish();
+    }
+
+    /// Reads again what a commit and `gc` may have moved: the object `key` is not there.
+    fn read_again(&self, job: ReadJob, key: &str, ended: &mut Ended) {
+        if self.is_succeeded() {
+            return ended.push(job.io, Err(Failure::Fenced));
+        }
+        if let Some(following) = &self.following {
+            block_on(following.look());
+        }
+        let again = lock(&self.desk).read_again(job, ended);
+        if let Err(io) = again {
+            ended.push(io, Err(self.asker.missing(key)));
+        }
     }
 
     /// Whether another writer has the volume. An object that is missing may be one that it does not

@@ -102,6 +102,7 @@ impl Follower {
     }
 }
 
+/// Invariant BS5.
 #[test]
 fn what_is_flushed_is_read_also_where_the_cache_had_what_was_there_before() {
     for pages in FORMATS {

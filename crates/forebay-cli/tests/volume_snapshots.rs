@@ -222,7 +222,7 @@ fn a_follower_shows_what_another_server_has_flushed() {
         assert_eq!(writer.flush().unwrap(), 0);
         // What it has cached of the round before goes within its interval.
         let shows = |_: &u32| {
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            forebay_rt::thread::pause_current(forebay_base::Span::from_millis(50));
             read_all(&mut reader)[..MIB] == vec![round; MIB]
         };
         assert!((0..600).find(shows).is_some(), "round {round}");

@@ -131,8 +131,8 @@ pub trait Medium: Holes {
         Ok(())
     }
 
-    /// Calls `drops` with bytes that somebody else has changed, if it follows a writer. `drops` says
-    /// whether nothing of them is left in memory, and is called again if not.
+    /// Calls `drops` with bytes that somebody else has changed, if it follows a writer. `drops`
+    /// returns whether nothing of them is left in memory, and is called again if not.
     fn follow(&self, _drops: Box<dyn Fn(Range<u64>) -> bool + Send + Sync>) {}
 
     /// What it has to say of itself; figures of one name stand together.

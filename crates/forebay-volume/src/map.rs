@@ -210,6 +210,22 @@ impl Map {
         of(self, other).into_iter().chain(of(other, self)).collect()
     }
 
+    /// The bytes that `newer`, a later state of the same volume, has elsewhere.
+    pub fn changed_bytes(&self, newer: &Map, manifest: &Manifest) -> Vec<Range<u64>> {
+        let bytes_of = |pages: Range<u64>| pages.start * PAGE_BYTES..pages.end * PAGE_BYTES;
+        let mut changed = Vec::new();
+        for chunk in self.differing_chunks(newer, manifest) {
+            let pages = manifest.pages_of(chunk);
+            if self.chunk(chunk) != newer.chunk(chunk) {
+                changed.push(bytes_of(pages));
+                continue;
+            }
+            let differs = |page: &u64| self.pages.get(page) != newer.pages.get(page);
+            changed.extend(pages.filter(differs).map(|page| bytes_of(page..page + 1)));
+        }
+        changed
+    }
+
     /// The records in which pages lie, the oldest first, and how many pages of each are needed.
     pub fn needed_records(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.records.iter().map(|(&number, it)| (number, it.live))
