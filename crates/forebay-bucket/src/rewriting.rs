@@ -10,7 +10,7 @@ use crate::bucket::{Bucket, Trouble};
 use crate::copy::{Progress, writing};
 use crate::jobs::{Unmade, UploadJob};
 use crate::store::BucketError;
-use forebay_base::sync::Mutex;
+use forebay_base::sync::{Mutex, lock};
 use forebay_rt::fresh_number;
 use forebay_store::Failure;
 use forebay_volume::{
@@ -81,7 +81,8 @@ pub fn resize(
 
 /// Copies the snapshot `name` of the volume in `from` to `to`, where none may be: a new volume,
 /// which shares nothing with the first. If it is encrypted, `key` opens it, and opens the copy. An
-/// interrupted copy stays open for writing: remove it, and copy again.
+/// interrupted copy stays open for writing, or has no writer yet and is empty: remove it, and copy
+/// again.
 ///
 /// # Errors
 /// [`BucketError::Occupied`] if there is a volume already.
@@ -240,6 +241,11 @@ fn rewrite(
     }
     let writer = Mutex::new(writer);
     asker.make_record(&writer)?;
+    // The record may be as large as a map: whoever opens the volume next begins behind it.
+    let map = lock(&writer).map_after(1);
+    if let Some(mut map) = map {
+        asker.append(&mut map)?;
+    }
     asker.leave(&writer)?;
     Ok(written)
 }

@@ -27,10 +27,11 @@ pub struct VolumeInfo {
     pub objects: u64,
     /// Bytes of all objects.
     pub bytes: u64,
-    /// What [`collect`] would free now.
+    /// What [`collect`] would free now: nothing, if a snapshot cannot be read.
     pub unneeded: Collected,
-    /// Its snapshots by name, with the time of each in milliseconds since 1970.
-    pub snapshots: Vec<(SnapshotName, u64)>,
+    /// Its snapshots by name, with the time of each in milliseconds since 1970, or why it cannot be
+    /// read.
+    pub snapshots: Vec<(SnapshotName, Result<u64, VolumeFault>)>,
     /// What snapshots alone hold.
     pub held: Collected,
 }
@@ -69,16 +70,20 @@ pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
         match asker.snapshot(&opened.manifest, name) {
             Ok(snapshot) => {
                 held.add(&snapshot.map);
-                snapshots.push((name, snapshot.taken_ms));
+                snapshots.push((name, Ok(snapshot.taken_ms)));
             }
             // It was removed since it was listed.
             Err(BucketError::Volume(VolumeFault::NoSnapshot { .. })) => {}
+            Err(BucketError::Volume(fault)) => snapshots.push((name, Err(fault))),
             Err(error) => return Err(error),
         }
     }
     let replaced = unneeded(&opened.map, opened.stays(), &Held::default(), keys);
-    let (held, unneeded): (Vec<_>, Vec<_>) =
+    let (held, mut unneeded): (Vec<_>, Vec<_>) =
         replaced.into_iter().partition(|(key, _)| held.holds(key));
+    if snapshots.iter().any(|(_, taken)| taken.is_err()) {
+        unneeded.clear();
+    }
     Ok(VolumeInfo {
         manifest: opened.manifest,
         log_records: opened.map.number() - opened.base,

@@ -14,7 +14,7 @@ use forebay_bucket::{
 };
 use forebay_rt::thread::spawn;
 use forebay_store::{Failure, IoKind};
-use forebay_volume::{Access, Call, Reply};
+use forebay_volume::{Access, Call, Reply, Writing};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use support::Driver;
@@ -175,6 +175,8 @@ fn a_volume_goes_back_to_a_snapshot_and_a_copy_begins_with_one() {
         roll_back(bucket.clone(), monday, key.as_ref(), false, &quiet()).unwrap();
         assert!(read(bucket, pages, None) == taken.monday);
         assert_eq!(check(bucket.clone()).unwrap().faults, [""; 0]);
+        // Readers begin behind the record that names everything, with that of the end.
+        assert_eq!(info(bucket.clone()).unwrap().log_records, 1);
         let nothing = roll_back(bucket.clone(), monday, key.as_ref(), false, &quiet());
         assert!(
             nothing.unwrap().objects > 0,
@@ -307,6 +309,63 @@ fn collect_although_pinned(bucket: &Arc<dyn Bucket>) {
         bucket.ask(&Call::Remove { key }).unwrap();
     }
     collect(bucket.clone()).unwrap();
+}
+
+/// Whatever is the last object that it can make: it is the whole snapshot, or is not opened.
+#[test]
+fn a_copy_of_a_snapshot_that_is_interrupted_is_not_taken_for_whole() {
+    let pages = PageFormat::Checksum;
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = folder_bucket(&folder, "v");
+    let mut written = Written::open(&bucket, pages, vec![0; LENGTH as usize]);
+    written.write(12);
+    take_snapshot(bucket.clone(), name("monday")).unwrap();
+    let monday = written.close();
+    let copied = |to| copy_snapshot(bucket.clone(), name("monday"), to, None, &quiet());
+    for left in 0.. {
+        let whole = folder_bucket(&folder, &format!("copy{left}"));
+        let is_copied = copied(full_after(whole.clone(), left)).is_ok();
+        let access = Access::Write(Writing {
+            writer: 1,
+            who: "host test".into(),
+            create: None,
+            take_over: false,
+        });
+        let opened = BucketStore::open(whole.clone(), "v", access, removing(pages));
+        assert!(opened.is_ok() || !is_copied, "{left}");
+        if let Ok(store) = opened {
+            // The last record may be there although it was not answered, or none at all.
+            let is_new = store.statistics().epoch == 1;
+            assert!(store.close());
+            assert!(is_new || read(&whole, pages, None) == monday, "{left}");
+        }
+        if is_copied {
+            assert!(left > 5, "it has objects of its own");
+            return;
+        }
+        if info(whole.clone()).is_ok() {
+            assert!(matches!(copied(whole.clone()), Err(BucketError::Occupied)));
+            remove(whole.clone(), true, &quiet()).unwrap();
+        }
+        copied(whole.clone()).expect("nothing is in its way");
+        assert!(read(&whole, pages, None) == monday, "{left}");
+    }
+}
+
+/// Both copies of a snapshot are damaged: `info` says so, and nothing is removed.
+#[test]
+fn a_snapshot_that_cannot_be_read_is_listed() {
+    let taken = Taken::of(PageFormat::Checksum);
+    let copies = taken.folder.path().join("v/snap/monday");
+    for copy in ["map", "twin"] {
+        std::fs::write(copies.join(copy), b"something else").unwrap();
+    }
+    let known = info(taken.bucket.clone()).unwrap();
+    let are_read = known.snapshots.iter().map(|(_, it)| it.is_ok());
+    assert_eq!(are_read.collect::<Vec<bool>>(), [false, true]);
+    assert_eq!(known.unneeded.objects, 0);
+    let refused = fault_of(collect(taken.bucket.clone()));
+    assert!(matches!(refused, VolumeFault::Damaged { .. }), "{refused}");
 }
 
 /// A copy of a snapshot is lost or damaged: the other one is read, and `check` tells.

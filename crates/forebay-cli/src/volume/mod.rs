@@ -459,11 +459,16 @@ fn show(info: &VolumeInfo) -> String {
          reads {} records",
         info.log_records
     ));
-    for (name, taken_ms) in &info.snapshots {
-        line(format_args!(
-            "snapshot {name}, taken {}",
-            show_time(*taken_ms)
-        ));
+    for (name, taken) in &info.snapshots {
+        match taken {
+            Ok(taken_ms) => line(format_args!(
+                "snapshot {name}, taken {}",
+                show_time(*taken_ms)
+            )),
+            Err(fault) => line(format_args!(
+                "snapshot {name} cannot be read, and nothing is removed while it is there: {fault}"
+            )),
+        }
     }
     if info.held.objects > 0 {
         line(format_args!(
