@@ -239,6 +239,12 @@ fn rewrite(
     if writer.need() == Need::Record {
         writer.seal();
     }
+    record(&asker, writer)?;
+    Ok(written)
+}
+
+/// Makes the record that `writer` has begun, and leaves the volume to others.
+fn record(asker: &Asker, writer: Writer) -> Result<(), BucketError> {
     let writer = Mutex::new(writer);
     asker.make_record(&writer)?;
     // The record may be as large as a map: whoever opens the volume next begins behind it.
@@ -246,6 +252,5 @@ fn rewrite(
     if let Some(mut map) = map {
         asker.append(&mut map)?;
     }
-    asker.leave(&writer)?;
-    Ok(written)
+    asker.leave(&writer)
 }

@@ -460,15 +460,11 @@ fn show(info: &VolumeInfo) -> String {
         info.log_records
     ));
     for (name, taken) in &info.snapshots {
-        match taken {
-            Ok(taken_ms) => line(format_args!(
-                "snapshot {name}, taken {}",
-                show_time(*taken_ms)
-            )),
-            Err(fault) => line(format_args!(
-                "snapshot {name} cannot be read, and nothing is removed while it is there: {fault}"
-            )),
-        }
+        let found = taken.as_ref().map_or_else(
+            |fault| format!("which cannot be read: nothing is removed while it is there; {fault}"),
+            |taken_ms| format!("taken {}", show_time(*taken_ms)),
+        );
+        line(format_args!("snapshot {name}, {found}"));
     }
     if info.held.objects > 0 {
         line(format_args!(
