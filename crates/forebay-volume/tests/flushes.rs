@@ -82,8 +82,8 @@ fn memory_does_not_grow_with_the_number_of_flushes() {
     }
     let grown_bytes = resident_bytes().saturating_sub(settled_bytes);
     println!(
-        "{flushes} flushes, {} chunks, {} records since the last map, {settled_bytes} bytes after a \
-         third, {grown_bytes} more at the end",
+        "{flushes} flushes, {} chunks, {} records since the last map, {settled_bytes} bytes after \
+         a third, {grown_bytes} more at the end",
         writer.map().chunk_count(),
         writer.log_records()
     );
