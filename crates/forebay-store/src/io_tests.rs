@@ -154,6 +154,27 @@ fn a_wrapper_that_panics_fails_its_request_and_harms_no_other() {
     assert_eq!(heard.only().0, Err(Failure::Panicked));
 }
 
+/// A destructor may sync a file, and a store may answer on the thread that asks.
+#[test]
+fn a_request_of_a_thread_that_unwinds_ends_as_any_other() {
+    struct EndsAtDrop(Option<Io>);
+    impl Drop for EndsAtDrop {
+        fn drop(&mut self) {
+            self.0.take().expect("it is dropped once").succeed();
+        }
+    }
+    let (mut read, heard) = io(IoKind::Read, 1);
+    let order = Arc::default();
+    read.intercept(Arc::new(Named("outer", Arc::clone(&order))));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+        let _at_drop = EndsAtDrop(Some(read));
+        panic!("a panic of this test");
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(*lock(&order), ["outer"]);
+    assert_eq!(heard.only().0, Ok(()));
+}
+
 #[test]
 fn both_parts_of_a_split_request_end_it() {
     for first_to_end in [0, 1] {

@@ -6,6 +6,7 @@ use forebay_base::Instant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{ThreadId, current, panicking};
 
 /// What is called when a request is finished: once for each request, on any thread. It must not
 /// wait. No store ever gets hold of it, so nobody can call it a second time or with another
@@ -43,7 +44,12 @@ pub trait Intercept: Send + Sync {
 
 /// The end of a request, which goes on to the submitter when it is dropped.
 #[derive(Debug)]
-pub struct Ending(Option<Way>);
+pub struct Ending {
+    way: Option<Way>,
+    /// The thread that made this, if it was unwinding already: a caller may end its requests in a
+    /// destructor, and no wrapper has panicked then.
+    unwinding: Option<ThreadId>,
+}
 
 #[derive(Debug)]
 struct Way {
@@ -55,15 +61,18 @@ const UNDER_WAY: &str = "an ending has its request until it is dropped";
 
 impl Ending {
     pub(super) fn new(io: FinishedIo, route: Route) -> Ending {
-        Ending(Some(Way { io, route }))
+        Ending {
+            way: Some(Way { io, route }),
+            unwinding: panicking().then(|| current().id()),
+        }
     }
 
     fn io(&self) -> &FinishedIo {
-        &self.0.as_ref().expect(UNDER_WAY).io
+        &self.way.as_ref().expect(UNDER_WAY).io
     }
 
     fn io_mut(&mut self) -> &mut FinishedIo {
-        &mut self.0.as_mut().expect(UNDER_WAY).io
+        &mut self.way.as_mut().expect(UNDER_WAY).io
     }
 
     /// What was asked.
@@ -111,10 +120,11 @@ impl Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        if std::thread::panicking() && self.result().is_ok() {
+        let has_panicked = panicking() && self.unwinding != Some(current().id());
+        if has_panicked && self.result().is_ok() {
             self.fail(Failure::Panicked);
         }
-        let Some(Way { io, route }) = self.0.take() else {
+        let Some(Way { io, route }) = self.way.take() else {
             return;
         };
         let Some(link) = route.wrappers else {
