@@ -28,7 +28,7 @@ impl Engine {
             return false;
         };
         // First: a request notes what it owes before it counts as ended.
-        let is_busy = object.requests_in_flight.load(Ordering::Acquire) > 0;
+        let is_busy = object.changes_in_flight.load(Ordering::Acquire) > 0;
         let is_dirty = !lock(&object.dirty).is_clean();
         is_busy
             || is_dirty

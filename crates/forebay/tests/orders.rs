@@ -3,12 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use forebay::{AccessError, AttachedStore, Cache, Settings};
+use forebay::{AccessError, Advice, AttachedStore, Cache, Settings};
 use forebay_base::Span;
 use forebay_rt::thread::{Stopwatch, pause_current};
+use forebay_rt::wait::Slot;
 use forebay_store::{
-    CountStore, FileStore, FileStoreSettings, Io, IoKind, ObjectId, OpenError, OpenMode, Opened,
-    Opener, Store, VolumeError, VolumeMode,
+    CountStore, Fault, FaultAction, FaultStore, FileStore, FileStoreSettings, Io, IoKind, ObjectId,
+    OpenError, OpenMode, Opened, Opener, Store, VolumeError, VolumeMode,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -201,6 +202,37 @@ fn a_file_without_changes_is_closed_at_once() {
     assert!(bench.descriptors() > 0);
     assert!(bench.files.close(opened.object));
     bench.assert_all_closed();
+    bench.close();
+}
+
+/// What is read ahead is no reason: nothing of it has to be written.
+#[test]
+fn a_file_of_which_something_is_being_read_is_opened_again() {
+    let faults = Arc::new(Slot::new());
+    let kept = faults.clone();
+    let bench = Bench::with(move |files| {
+        let store = Arc::new(FaultStore::new(forebay_rt::Rt::real(), files));
+        kept.set(store.clone());
+        store
+    });
+    let faults: Arc<FaultStore> = forebay_rt::block_on(faults.take());
+    let opened = bench.create("a");
+    let file = bench.open(opened);
+    file.write_at(&[7; 4_096], 0).unwrap();
+    file.sync().unwrap();
+    faults.inject(Fault::each(IoKind::Read, FaultAction::NeverAnswer));
+    file.advise(Advice::WillNeed, 64 << 10..128 << 10).unwrap();
+    assert!(faults.injected(IoKind::Read) > 0);
+    drop(file);
+    assert!(bench.files.close(opened.object));
+    let again = bench.open_below("a", OpenMode::ReadWrite);
+    faults.clear();
+    faults.release();
+    let file = bench.open(again);
+    let mut bytes = [0; 4_096];
+    file.read_at(&mut bytes, 0).unwrap();
+    assert_eq!(bytes, [7; 4_096]);
+    drop(file);
     bench.close();
 }
 

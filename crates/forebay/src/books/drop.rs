@@ -76,5 +76,5 @@ impl Engine {
 
 /// Whether a file has nothing to write and no request under way.
 pub(crate) fn is_idle(file: &ObjectState) -> bool {
-    lock(&file.dirty).is_clean() && file.requests_in_flight.load(Ordering::Acquire) == 0
+    lock(&file.dirty).is_clean() && !file.has_requests()
 }

@@ -11,7 +11,7 @@ use crate::state::frame::flag;
 use crate::state::object::{ObjectState, Origin};
 use crate::state::zone::Zone;
 use forebay_base::PAGE_BYTES;
-use forebay_base::sync::atomic::{AtomicU32, Ordering};
+use forebay_base::sync::atomic::AtomicU32;
 use forebay_base::units::{byte_of, pages_for};
 use forebay_law::blame::Cause;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Engine {
                     // A swap store does not answer: its requests hold the pages until it does.
                     engine.mark(Mark::AnonymousDropRetried);
                     engine.rt.sleep(engine.settings.held_timeout).await;
-                } else if object.requests_in_flight.load(Ordering::Acquire) > 0 {
+                } else if object.has_requests() {
                     // A cut whose caller has left uses the number, which stays this memory's.
                     engine.rt.sleep(engine.settings.tick).await;
                 } else {

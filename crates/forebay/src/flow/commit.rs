@@ -117,7 +117,7 @@ impl Engine {
     /// own end. A commit of more steps is left to a task.
     pub(crate) fn begin_commit(&self, backing: &Backing, object: &Arc<ObjectState>) {
         // An object with requests in flight is not forgotten.
-        object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
         let is_reported = !object.length_unsynced.load(Ordering::Acquire);
         if is_reported && backing.geometry.durability == Durability::OnCommit {
             return self.submit_commit(backing, object);
@@ -135,7 +135,7 @@ impl Engine {
 
     fn submit_commit(&self, backing: &Backing, object: &ObjectState) {
         let Some(changes) = backing.commit_begins(object) else {
-            object.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
+            object.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
             return object.commits.end(Committed::Durable);
         };
         object.commits.covers(changes);
@@ -167,9 +167,7 @@ impl Engine {
 
     async fn commit_asked(&self, backing: &Backing, turn: CommitTurn, ticket: &Arc<Ticket>) {
         let result = self.commit_alone(backing, &turn.object, ticket).await;
-        turn.object
-            .requests_in_flight
-            .fetch_sub(1, Ordering::AcqRel);
+        turn.object.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
         turn.end(result);
     }
 

@@ -290,7 +290,7 @@ impl Engine {
         (first, pages): (u64, Vec<PagePointer>),
         is_awaited: bool,
     ) {
-        object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        object.reads_in_flight.fetch_add(1, Ordering::AcqRel);
         let length_bytes = (pages.len() * PAGE_BYTES) as u64;
         let backing = self.backing_of(object);
         let (store_object, offset_bytes) = match &object.origin {

@@ -73,7 +73,7 @@ impl World {
             .fill(&call, (object, Home::near(0)), plan, 0..0)
             .await
             .expect("nobody waits");
-        object.requests_in_flight.load(Ordering::Acquire)
+        object.reads_in_flight.load(Ordering::Acquire)
     }
 
     /// Lets the store answer, and checks the content of every page.

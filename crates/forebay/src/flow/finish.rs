@@ -42,13 +42,15 @@ impl Finish for Engine {
                 self.activity_ends(&backing, Part::Aside);
                 self.reads_in_flight.fetch_sub(1, Ordering::Relaxed);
                 self.vectors.give_back(io.pages);
+                object.reads_in_flight.fetch_sub(1, Ordering::AcqRel);
+                return;
             }
             IoKind::Write if object.is_anonymous() => self.page_out_finished(&object, io),
-            IoKind::Write => self.write_finished(&object, io, sequence),
+            IoKind::Write => return self.write_finished(&object, io, sequence),
             IoKind::Commit => return self.commit_finished(&object, &io),
             other => unreachable!("{other:?} is finished by its ticket"),
         }
-        object.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
+        object.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -122,6 +124,8 @@ impl Engine {
         backing.file_writes_in_flight.fetch_sub(1, Ordering::AcqRel);
         self.activity_ends(&backing, Part::Request);
         backing.write_is_over();
+        // Whoever is woken may ask whether everything is written.
+        object.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
         object.written.wake_up_to(oldest);
         self.slab.freed.wake_all();
     }
@@ -146,7 +150,7 @@ impl Engine {
                 Committed::Failed(refusal)
             }
         };
-        object.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
+        object.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
         object.commits.end(result);
     }
 

@@ -575,7 +575,7 @@ impl<'a> Taken<'a> {
     fn of(engine: &'a Engine, backing: &'a Backing, object: Arc<ObjectState>) -> Taken<'a> {
         // An object with requests is not forgotten. This comes before the look at what the object
         // has to write, because a caller that forgets it looks at that first.
-        object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
         backing.taken.fetch_add(1, Ordering::Relaxed);
         Taken {
             engine,
@@ -590,9 +590,7 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         self.engine.requeue(self.backing, &self.object, self.turn);
         self.backing.taken.fetch_sub(1, Ordering::Relaxed);
-        self.object
-            .requests_in_flight
-            .fetch_sub(1, Ordering::AcqRel);
+        self.object.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

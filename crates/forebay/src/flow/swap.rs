@@ -98,7 +98,7 @@ impl Engine {
         self.memory.anonymous_is_clean();
         self.account_writeback_begins(&swap.backing, frame);
         swap.backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
-        object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
         drop(hold);
         self.note_reclaim_write(frame, who == Who::Kswapd, false);
         self.count(Counter::Pswpout, 1);

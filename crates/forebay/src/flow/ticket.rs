@@ -82,11 +82,11 @@ impl Engine {
         let slot = Arc::new(Slot::new());
         let (reporter, of) = (slot.clone(), object.clone());
         // An object with requests in flight is not forgotten.
-        of.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        of.changes_in_flight.fetch_add(1, Ordering::AcqRel);
         let engine = self.shared();
         self.rt.spawn(name, async move {
             let result = engine.watched(name, work).await;
-            of.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
+            of.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
             reporter.set(result);
         });
         loop {

@@ -37,7 +37,7 @@ pub(crate) struct WrittenTurn {
 impl WrittenTurn {
     pub(crate) fn of(object: Arc<ObjectState>, writes: Range<u64>, step_pages: u64) -> WrittenTurn {
         // An object with requests in flight is not forgotten.
-        object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
         WrittenTurn {
             object,
             writes,
@@ -49,7 +49,7 @@ impl WrittenTurn {
 
 impl Drop for WrittenTurn {
     fn drop(&mut self) {
-        let requests = &self.object.requests_in_flight;
+        let requests = &self.object.changes_in_flight;
         requests.fetch_sub(1, Ordering::AcqRel);
     }
 }

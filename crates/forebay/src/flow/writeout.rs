@@ -451,7 +451,7 @@ impl Engine {
         let in_flight = &backing.pages_in_flight;
         in_flight.fetch_add(pages.len() as u64, Ordering::AcqRel);
         self.activity_begins(backing, Part::Request);
-        object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
         let io = self.page_io(backing, request, (pages, token(object.number, sequence)));
         let stored = first + whole_bytes / PAGE_BYTES as u64;
         object.stored_pages.fetch_max(stored, Ordering::Relaxed);

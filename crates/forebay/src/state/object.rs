@@ -117,8 +117,10 @@ pub(crate) struct ObjectState {
     pub(crate) failed_pages: AtomicU64,
     pub(crate) errors: ErrorSequence,
     read_failures: Mutex<ReadFailures>,
-    /// Requests of this object that a store has.
-    pub(crate) requests_in_flight: AtomicU32,
+    /// Reads of this object that a store has.
+    pub(crate) reads_in_flight: AtomicU32,
+    /// Its other requests that a store has, or that have yet to be accounted for.
+    pub(crate) changes_in_flight: AtomicU32,
     /// Notified whenever a write of this object ends, with the number of the write.
     pub(crate) written: WaitQueue,
     /// The pages from the start of the object that were ever submitted to the store or were there
@@ -173,7 +175,8 @@ impl ObjectState {
             failed_pages: AtomicU64::new(0),
             errors: ErrorSequence::default(),
             read_failures: Mutex::new(ReadFailures::default()),
-            requests_in_flight: AtomicU32::new(0),
+            reads_in_flight: AtomicU32::new(0),
+            changes_in_flight: AtomicU32::new(0),
             written: WaitQueue::with_room(2),
             stored_pages: AtomicU64::new(pages_for(length_bytes)),
             pages_from: AtomicU64::new(u64::MAX),
@@ -188,6 +191,13 @@ impl ObjectState {
             cuts: CutLine::default(),
             resized: WaitQueue::new(),
         }
+    }
+
+    /// Whether a store has requests of this object, or has answered some that have yet to be
+    /// accounted for.
+    pub(crate) fn has_requests(&self) -> bool {
+        let counts = [&self.reads_in_flight, &self.changes_in_flight];
+        counts.iter().any(|it| it.load(Ordering::Acquire) > 0)
     }
 
     #[inline]
