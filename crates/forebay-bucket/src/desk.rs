@@ -305,6 +305,7 @@ impl Desk {
         self.reads.push_back(Box::new(ReadJob {
             io,
             pieces,
+            number: self.writer.map().number(),
             is_repeated,
         }));
     }
@@ -319,6 +320,11 @@ impl Desk {
         }
         self.begin_read(job.io, true, ended);
         Ok(())
+    }
+
+    /// Reads what a newer state has.
+    pub(crate) fn read_newer(&mut self, job: ReadJob, ended: &mut Ended) {
+        self.begin_read(job.io, false, ended);
     }
 
     /// Carries out what waits, as far as it can be now.

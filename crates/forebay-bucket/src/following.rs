@@ -12,13 +12,16 @@ use forebay_base::sync::{Mutex, lock};
 use forebay_rt::say;
 use forebay_rt::thread::{Stopwatch, pause_current};
 use forebay_rt::wait::{Gate, WaitQueue, either};
-use forebay_volume::{Access, Manifest, Opened, Opening};
+use forebay_volume::{Access, Manifest, Opened, Opening, PAGE_BYTES};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Somebody may want the next look, or the end.
 const PAUSE: Span = Span::from_millis(100);
+/// After a look that failed the next one reads the whole map again.
+const RETRY_INTERVAL: Span = Span::from_secs(2);
 
 /// Drops what a cache has of a range of bytes. False: something is left of it, because it is in use
 /// at the moment.
@@ -39,8 +42,8 @@ struct State {
     ended: u64,
     is_wanted: bool,
     drops: Option<Arc<Drops>>,
-    /// What is to be dropped, in bytes.
-    changed: Vec<Range<u64>>,
+    /// Pages that are to be dropped, by their first bytes.
+    changed: BTreeSet<u64>,
 }
 
 impl fmt::Debug for Following {
@@ -66,12 +69,18 @@ impl Following {
         lock(&self.state).drops = Some(Arc::new(drops));
     }
 
-    /// Waits until the next look is due. False: it is stopped.
-    pub(crate) fn is_due(&self) -> bool {
+    /// Waits until the next look is due, a little longer if the last one `has_failed`. False: it is
+    /// stopped.
+    pub(crate) fn is_due(&self, has_failed: bool) -> bool {
         let clock = Stopwatch::start();
+        let least = if has_failed {
+            RETRY_INTERVAL
+        } else {
+            Span::ZERO
+        };
         while !self.stopped.is_open() {
             self.drop_changed();
-            let left = self.interval.saturating_sub(clock.elapsed());
+            let left = self.interval.max(least).saturating_sub(clock.elapsed());
             if self.begin(left == Span::ZERO) {
                 return true;
             }
@@ -93,26 +102,27 @@ impl Following {
 
     /// The look has ended; what lies in `changed` is not what it was.
     pub(crate) fn looked(&self, changed: Vec<Range<u64>>) {
-        {
-            let mut state = lock(&self.state);
-            state.ended += 1;
-            state.changed.extend(changed);
-        }
+        lock(&self.state).ended += 1;
         self.looked.wake_all();
+        let Some(drops) = lock(&self.state).drops.clone() else {
+            return;
+        };
+        let left = changed.into_iter().filter(|range| !drops(range.clone()));
+        let pages = left.flat_map(|range| range.step_by(PAGE_BYTES as usize));
+        let pages: Vec<u64> = pages.collect();
+        lock(&self.state).changed.extend(pages);
         self.drop_changed();
     }
 
+    /// Each page goes by itself: its neighbours may have been read since.
     fn drop_changed(&self) {
         let (drops, changed) = {
             let mut state = lock(&self.state);
-            let Some(drops) = state.drops.clone() else {
-                // Nobody keeps anything.
-                return state.changed.clear();
-            };
-            (drops, std::mem::take(&mut state.changed))
+            (state.drops.clone(), std::mem::take(&mut state.changed))
         };
-        let left = changed.into_iter().filter(|range| !drops(range.clone()));
-        let left: Vec<Range<u64>> = left.collect();
+        let Some(drops) = drops else { return };
+        let is_left = |page: &u64| !drops(*page..*page + PAGE_BYTES);
+        let left: Vec<u64> = changed.into_iter().filter(is_left).collect();
         lock(&self.state).changed.extend(left);
     }
 
@@ -132,8 +142,11 @@ impl Following {
         }
     }
 
+    /// The end. What keeps pages may keep the store.
     pub(crate) fn stop(&self) {
         self.stopped.open();
+        let drops = lock(&self.state).drops.take();
+        drop(drops);
     }
 }
 
@@ -159,6 +172,11 @@ impl Follower {
         }
     }
 
+    /// Whether the last look has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.opened.is_none()
+    }
+
     /// The newest state, if it is newer than the last one.
     pub(crate) fn look(&mut self, asker: &Arc<Asker>) -> Option<Opened> {
         match self.newest(asker) {
@@ -175,6 +193,8 @@ impl Follower {
                     "another volume lies there now"
                 };
                 self.say(asker, format!("{text}; restart this server to serve that"));
+                // So that the next look is short, and a length that comes back is served.
+                self.opened = Some(opened);
                 None
             }
             Ok(opened) => {

@@ -38,6 +38,8 @@ pub(crate) struct ReadJob {
     pub(crate) pieces: Vec<Piece>,
     /// Whether an object was missing before, and the map was asked again.
     pub(crate) is_repeated: bool,
+    /// The record of the state that it reads.
+    pub(crate) number: u64,
 }
 
 /// Some pages of one object, of a request's from `first` on.

@@ -26,8 +26,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// is refused, unless the caller `takes_over`. Returns what was written.
 ///
 /// # Errors
-/// [`BucketError`]. Nothing has changed then, unless the record itself failed: the next writer
-/// completes it, or finds that it is not there.
+/// [`BucketError`]. Nothing has changed then, unless a record failed, the last one of the rollback
+/// or that of the end: the next writer completes it, or finds that it is not there.
 pub fn roll_back(
     bucket: Arc<dyn Bucket>,
     name: SnapshotName,
@@ -247,10 +247,11 @@ fn rewrite(
 fn record(asker: &Asker, writer: Writer) -> Result<(), BucketError> {
     let writer = Mutex::new(writer);
     asker.make_record(&writer)?;
-    // The record may be as large as a map: whoever opens the volume next begins behind it.
+    // The record may be as large as a map: whoever opens the volume next begins behind it. If the
+    // map cannot be made, the next writer makes one.
     let map = lock(&writer).map_after(1);
     if let Some(mut map) = map {
-        asker.append(&mut map)?;
+        let _ = asker.append(&mut map);
     }
     asker.leave(&writer)
 }

@@ -214,15 +214,22 @@ impl BucketStore {
         let asker = Asker::new(bucket, name.to_owned(), settings.answer_timeout);
         let asker = Arc::new(asker);
         let key = settings.key.as_ref();
+        let mut unlocked = None;
         if let Some((manifest, is_there)) = asker.manifest(&access)? {
-            // What has no room is refused before its map is read.
+            // What has no room, or another key, is refused before its map is read.
             limits(&manifest, &settings)?;
-            if !is_there {
+            if is_there {
+                unlocked = Some((manifest, asker.unlock(&manifest, key)?));
+            } else {
                 asker.make_key(&manifest, key)?;
             }
         }
         let admit = |manifest: &Manifest| {
-            Ok::<_, BucketError>((asker.unlock(manifest, key)?, limits(manifest, &settings)?))
+            let codec = match &unlocked {
+                Some((known, codec)) if *known == manifest.as_made() => codec.clone(),
+                _ => asker.unlock(manifest, key)?,
+            };
+            Ok::<_, BucketError>((codec, limits(manifest, &settings)?))
         };
         let mut admitted = None;
         let opened = match settings.snapshot {
@@ -306,6 +313,9 @@ impl BucketStore {
     /// Leaves the volume to others, once everything is committed. False if that is not so, or if
     /// the bucket does not take it: then the next writer has to take the volume over.
     pub fn close(&self) -> bool {
+        if let Some(following) = &self.core.following {
+            following.stop();
+        }
         if !self.is_settled() && self.settle().is_err() {
             return false;
         }
@@ -316,7 +326,8 @@ impl BucketStore {
     }
 
     /// Calls `drops` with bytes that the volume's writer has changed, until it says that nothing of
-    /// them is left in memory: see [`BucketSettings::follow_interval`].
+    /// them is left in memory: see [`BucketSettings::follow_interval`]. To be called before the
+    /// first read. `drops` is kept until [`BucketStore::close`].
     pub fn follow(&self, drops: impl Fn(Range<u64>) -> bool + Send + Sync + 'static) {
         if let Some(following) = &self.core.following {
             following.tell(Box::new(drops));
@@ -420,7 +431,7 @@ impl Core {
         let Some(following) = &self.following else {
             return;
         };
-        while following.is_due() {
+        while following.is_due(follower.has_failed()) {
             let newest = follower.look(&self.asker);
             let changed = newest.map(|opened| lock(&self.desk).follow(opened));
             following.looked(changed.unwrap_or_default());
@@ -536,8 +547,15 @@ impl Core {
         if self.is_succeeded() {
             return ended.push(job.io, Err(Failure::Fenced));
         }
+        let number = job.number;
         if let Some(following) = &self.following {
-            block_on(following.look());
+            if lock(&self.desk).last_number() == number {
+                block_on(following.look());
+            }
+            let mut desk = lock(&self.desk);
+            if desk.last_number() > number {
+                return desk.read_newer(job, ended);
+            }
         }
         let again = lock(&self.desk).read_again(job, ended);
         if let Err(io) = again {

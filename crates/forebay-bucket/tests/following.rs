@@ -90,6 +90,12 @@ impl Follower {
         bytes
     }
 
+    fn close(self) {
+        let Follower { store, file, .. } = self;
+        drop(file);
+        assert!(store.close());
+    }
+
     /// Waits until it shows `bytes`.
     fn comes_to(&self, at: u64, bytes: &[u8]) {
         for _ in 0..600 {
@@ -127,6 +133,7 @@ fn what_is_flushed_is_read_also_where_the_cache_had_what_was_there_before() {
             follower.read(rest, MIB as usize),
             whole[rest as usize..][..MIB as usize]
         );
+        follower.close();
         assert!(writer.store.close());
     }
 }
@@ -149,6 +156,14 @@ fn an_object_that_is_gone_is_no_error_for_those_who_follow() {
         new[3 * CHUNK as usize..][..MIB as usize]
     );
     assert_eq!(follower.read(0, new.len()), new);
+    let store = Arc::downgrade(&follower.store);
+    follower.close();
+    // Tasks of the cache may be about to end.
+    let is_gone = |_: &u32| {
+        pause_current(Span::from_millis(50));
+        store.upgrade().is_none()
+    };
+    assert!((0..600).find(is_gone).is_some(), "something keeps it");
 }
 
 #[test]
@@ -176,4 +191,13 @@ fn a_volume_of_another_length_is_not_followed() {
         pause_current(Span::from_millis(50));
     }
     assert_eq!(follower.read(0, old.len()), old);
+    // It goes on once the length is the old one again.
+    let key = key_of(pages);
+    resize(bucket.clone(), LENGTH, true, key.as_ref(), false).unwrap();
+    let writer = Written::new(&bucket, pages);
+    let new = pattern(2, CHUNK as usize);
+    writer.flush(7 * CHUNK, &new);
+    follower.comes_to(7 * CHUNK, &new);
+    follower.close();
+    assert!(writer.store.close());
 }
