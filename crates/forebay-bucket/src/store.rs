@@ -213,21 +213,11 @@ impl BucketStore {
         }
         let asker = Asker::new(bucket, name.to_owned(), settings.answer_timeout);
         let asker = Arc::new(asker);
-        let key = settings.key.as_ref();
-        let mut unlocked = None;
-        if let Some((manifest, is_there)) = asker.manifest(&access)? {
-            // What has no room, or another key, is refused before its map is read.
-            limits(&manifest, &settings)?;
-            if is_there {
-                unlocked = Some((manifest, asker.unlock(&manifest, key)?));
-            } else {
-                asker.make_key(&manifest, key)?;
-            }
-        }
+        let unlocked = asker.unlocked(&access, &settings)?;
         let admit = |manifest: &Manifest| {
             let codec = match &unlocked {
                 Some((known, codec)) if *known == manifest.as_made() => codec.clone(),
-                _ => asker.unlock(manifest, key)?,
+                _ => asker.unlock(manifest, settings.key.as_ref())?,
             };
             Ok::<_, BucketError>((codec, limits(manifest, &settings)?))
         };
@@ -344,6 +334,27 @@ impl BucketStore {
     /// The run from byte `offset_bytes` to at most `end_bytes`.
     pub(crate) fn extent_at(&self, offset_bytes: u64, end_bytes: u64) -> Extent {
         lock(&self.core.desk).extent_at(offset_bytes, end_bytes)
+    }
+}
+
+impl Asker {
+    /// Refuses what has no room, or another key, before its map is read. Returns what opens the
+    /// pages of a volume that is there.
+    fn unlocked(
+        &self,
+        access: &Access,
+        settings: &BucketSettings,
+    ) -> Result<Option<(Manifest, PageCodec)>, BucketError> {
+        let key = settings.key.as_ref();
+        let Some((manifest, is_there)) = self.manifest(access)? else {
+            return Ok(None);
+        };
+        limits(&manifest, settings)?;
+        if is_there {
+            return Ok(Some((manifest, self.unlock(&manifest, key)?)));
+        }
+        self.make_key(&manifest, key)?;
+        Ok(None)
     }
 }
 
