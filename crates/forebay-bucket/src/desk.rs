@@ -717,6 +717,7 @@ impl Desk {
     pub(crate) fn statistics(&self) -> BucketStatistics {
         BucketStatistics {
             epoch: self.writer.map().epoch(),
+            record: self.writer.map().number(),
             is_fenced: self.is_fenced(),
             staged_bytes: self.writer.staged_pages() as u64 * PAGE_BYTES,
             log_records: self.writer.log_records(),

@@ -26,6 +26,8 @@ pub struct BucketStatistics {
     pub received_bytes: u64,
     /// How many writers there were, this one included.
     pub epoch: u64,
+    /// The last record of the state that it shows.
+    pub record: u64,
     /// Whether another writer has taken the volume over.
     pub is_fenced: bool,
     /// Bytes in memory that are in no object yet.
@@ -68,9 +70,14 @@ impl BucketStatistics {
         figures
     }
 
-    fn levels(&self) -> [(&'static str, &'static str, u64); 6] {
+    fn levels(&self) -> [(&'static str, &'static str, u64); 7] {
         [
             ("volume_epoch", "How many writers a volume had", self.epoch),
+            (
+                "volume_record",
+                "The last record of the state that a volume shows",
+                self.record,
+            ),
             (
                 "volume_fenced",
                 "Whether another writer has taken the volume over",
