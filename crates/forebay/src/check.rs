@@ -293,7 +293,7 @@ impl Engine {
         let objects = self.objects.all();
         let failed = objects
             .iter()
-            .map(|object| read(&object.failed_pages))
+            .map(|object| u64::from(object.failed_pages.load(Ordering::Relaxed)))
             .sum();
         let marked = frames_with(|word| word & (flag::FAILED | flag::ANON) == flag::FAILED);
         compare(wrong, "failed pages", failed, marked);

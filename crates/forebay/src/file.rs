@@ -482,11 +482,11 @@ impl File {
     ///
     /// ```
     /// use forebay::{Cache, Settings};
-    /// use forebay_store::{MemoryStore, ObjectId, PAGE_BYTES};
+    /// use forebay_store::{MemoryStore, ObjectId};
     /// use std::sync::Arc;
     ///
     /// let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
-    /// let store = cache.attach(Arc::new(MemoryStore::new(64)))?;
+    /// let store = cache.attach(Arc::new(MemoryStore::new()))?;
     /// let file = cache.open(&store, ObjectId(1), 64 << 10)?;
     /// file.clone().blocking().write_at(b"newer", 0)?;
     /// assert_eq!(file.invalidate(0..64 << 10), 1, "the page is dirty");
@@ -495,7 +495,8 @@ impl File {
     pub fn invalidate(&self, range: Range<u64>) -> u64 {
         let Handle { engine, object, .. } = &*self.handle;
         let end = range.end.min(object.length_bytes());
-        let pages = range.start / PAGE_BYTES as u64..pages_for(end);
+        let first = range.start / PAGE_BYTES as u64;
+        let pages = first..pages_for(end).max(first);
         engine.drop_clean(object, pages).kept
     }
 
@@ -557,7 +558,7 @@ impl File {
 
     /// Pages of this object whose last write failed: they are dirty, kept and tried again.
     pub fn failed_pages(&self) -> u64 {
-        self.handle.object.failed_pages.load(Ordering::Relaxed)
+        u64::from(self.handle.object.failed_pages.load(Ordering::Relaxed))
     }
 
     /// Pages of this object that are dirty, not counting those that are being written.

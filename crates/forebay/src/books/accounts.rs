@@ -84,7 +84,10 @@ impl Engine {
     /// The writes of `pages` failed; they stay, dirty again.
     pub(crate) fn account_failed(&self, backing: &Backing, object: &ObjectState, pages: u64) {
         backing.failed_pages.fetch_add(pages, Ordering::Relaxed);
-        object.failed_pages.fetch_add(pages, Ordering::Relaxed);
+        // A request has fewer pages than there are frames.
+        object
+            .failed_pages
+            .fetch_add(pages as u32, Ordering::Relaxed);
         self.global.failed.fetch_add(pages, Ordering::Relaxed);
         self.count(Counter::NrWriteFailed, pages);
     }
@@ -93,7 +96,8 @@ impl Engine {
     pub(crate) fn account_failure_over(&self, backing: &Backing, object: &ObjectState) {
         less(&self.global.failed, 1);
         less(&backing.failed_pages, 1);
-        less(&object.failed_pages, 1);
+        let before = object.failed_pages.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "a page that failed was counted");
     }
 
     /// T7: a dirty page was dropped without a write.

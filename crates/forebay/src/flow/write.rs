@@ -362,7 +362,7 @@ impl Engine {
         if of_store == 0 || handle.object.is_anonymous() {
             return Ok(());
         }
-        let of_object = handle.object.failed_pages.load(Ordering::Relaxed);
+        let of_object = u64::from(handle.object.failed_pages.load(Ordering::Relaxed));
         let thresh = self.dirty_limits().thresh;
         let is_one_of_many = of_object > 0 && of_store > thresh / 2;
         let is_refused = of_object > thresh / 4 || is_one_of_many;

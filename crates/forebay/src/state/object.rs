@@ -113,8 +113,8 @@ pub(crate) struct ObjectState {
     pub(crate) callers_in_sync: AtomicU32,
     pub(crate) dirty: Mutex<DirtyIndex>,
     pub(crate) queueing: Mutex<Queueing>,
-    /// Pages whose last write failed.
-    pub(crate) failed_pages: AtomicU64,
+    /// Pages whose last write failed. Each has a frame, and frames have numbers of 32 bits.
+    pub(crate) failed_pages: AtomicU32,
     pub(crate) errors: ErrorSequence,
     read_failures: Mutex<ReadFailures>,
     /// Reads of this object that a store has.
@@ -172,7 +172,7 @@ impl ObjectState {
                 put_off_until_ms: 0,
                 next_page: 0,
             }),
-            failed_pages: AtomicU64::new(0),
+            failed_pages: AtomicU32::new(0),
             errors: ErrorSequence::default(),
             read_failures: Mutex::new(ReadFailures::default()),
             reads_in_flight: AtomicU32::new(0),
