@@ -2,11 +2,12 @@
 //! and gives up at last.
 
 use crate::bucket::{Bucket, Trouble};
+use crate::pausing::pause_while;
 use crate::statistics::{BucketStatistics, Traffic};
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
-use forebay_rt::thread::{Stopwatch, pause_current};
+use forebay_rt::thread::Stopwatch;
 use forebay_rt::{panic_text, say};
 use forebay_store::Failure;
 use forebay_volume::{Append, Appended, Call, Progress, Reply};
@@ -24,8 +25,6 @@ const OPENING_TIMEOUT: Span = Span::from_secs(30);
 const BAD_TIMEOUT: Span = Span::from_secs(60);
 /// Bad objects that are remembered.
 const BAD_LIMIT: usize = 1_000;
-/// Somebody may want the thread to end.
-const LOOK: Span = Span::from_millis(100);
 /// Trouble that ends sooner is not reported. While a volume is being opened it is reported earlier,
 /// because the caller has nothing else to look at.
 const SAID_AFTER: Span = Span::from_secs(2);
@@ -296,14 +295,7 @@ impl Asker {
     }
 
     fn pause(&self, span: Span) {
-        let clock = Stopwatch::start();
-        loop {
-            let left = span.saturating_sub(clock.elapsed());
-            if left == Span::ZERO || self.is_stopped.load(Ordering::Acquire) {
-                return;
-            }
-            pause_current(left.min(LOOK));
-        }
+        pause_while(span, || !self.is_stopped.load(Ordering::Acquire));
     }
 
     fn say(&self, trouble: &Trouble) {

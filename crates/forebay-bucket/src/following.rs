@@ -6,11 +6,11 @@
 //!   again and again until nothing of it is left.
 
 use crate::asker::Asker;
+use crate::pausing::pause_while;
 use crate::store::BucketError;
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::say;
-use forebay_rt::thread::{Stopwatch, pause_current};
 use forebay_rt::wait::{Gate, WaitQueue, either};
 use forebay_volume::{Access, Manifest, Opened, Opening, PAGE_BYTES};
 use std::collections::BTreeSet;
@@ -18,14 +18,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Somebody may want the next look, or the end.
-const PAUSE: Span = Span::from_millis(100);
 /// After a look that failed the next one reads the whole map again.
 const RETRY_INTERVAL: Span = Span::from_secs(2);
 
 /// Drops what a cache has of a range of bytes. False: something is left of it, because it is in use
 /// at the moment.
-pub(crate) type Drops = Box<dyn Fn(Range<u64>) -> bool + Send + Sync>;
+pub(crate) type Drops = Arc<dyn Fn(Range<u64>) -> bool + Send + Sync>;
 
 /// See above. One thread waits for [`Following::is_due`] and looks.
 pub(crate) struct Following {
@@ -41,7 +39,7 @@ struct State {
     begun: u64,
     ended: u64,
     is_wanted: bool,
-    drops: Option<Arc<Drops>>,
+    drops: Option<Drops>,
     /// Pages that are to be dropped, by their first bytes.
     changed: BTreeSet<u64>,
 }
@@ -66,38 +64,25 @@ impl Following {
 
     /// Whoever has pages of the volume in memory drops them by `drops`.
     pub(crate) fn tell(&self, drops: Drops) {
-        lock(&self.state).drops = Some(Arc::new(drops));
+        lock(&self.state).drops = Some(drops);
     }
 
     /// Waits until the next look is due, a little longer if the last one `has_failed`. False: it is
     /// stopped.
     pub(crate) fn is_due(&self, has_failed: bool) -> bool {
-        let clock = Stopwatch::start();
         let least = if has_failed {
             RETRY_INTERVAL
         } else {
             Span::ZERO
         };
-        while !self.stopped.is_open() {
+        pause_while(self.interval.max(least), || {
             self.drop_changed();
-            let left = self.interval.max(least).saturating_sub(clock.elapsed());
-            if self.begin(left == Span::ZERO) {
-                return true;
-            }
-            pause_current(left.min(PAUSE));
-        }
-        false
-    }
-
-    /// Whether a look begins, which is due or wanted.
-    fn begin(&self, is_due: bool) -> bool {
+            !self.stopped.is_open() && !lock(&self.state).is_wanted
+        });
         let mut state = lock(&self.state);
-        let begins = is_due || state.is_wanted;
-        if begins {
-            state.begun += 1;
-            state.is_wanted = false;
-        }
-        begins
+        state.begun += 1;
+        state.is_wanted = false;
+        !self.stopped.is_open()
     }
 
     /// The look has ended; what lies in `changed` is not what it was.

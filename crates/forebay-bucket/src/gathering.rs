@@ -4,16 +4,14 @@
 //! - invariant BS4: what a commit was answered for is staged, and stays so until a record holds it.
 //!   A record that fails is tried again later, and the next commit hears of it.
 
+use crate::pausing::pause_while;
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
-use forebay_rt::thread::{Stopwatch, pause_current};
 use forebay_rt::wait::{Gate, Slot, WaitQueue, either};
 use forebay_store::{Failure, Finish, FinishedIo};
 
 /// A bucket that has just refused a record is not asked again at once, however short the interval.
 const RETRY_INTERVAL: Span = Span::from_secs(2);
-/// Somebody may want the thread to end.
-const LOOK: Span = Span::from_millis(100);
 
 /// See above. One thread waits for [`Gathering::owed`] and makes the records.
 #[derive(Debug)]
@@ -81,19 +79,13 @@ impl Gathering {
     }
 
     fn pause(&self) -> bool {
-        let clock = Stopwatch::start();
         let interval = if lock(&self.state).has_failed {
             self.interval.max(RETRY_INTERVAL)
         } else {
             self.interval
         };
-        loop {
-            let left = interval.saturating_sub(clock.elapsed());
-            if left == Span::ZERO || self.stopped.is_open() {
-                return !self.stopped.is_open();
-            }
-            pause_current(left.min(LOOK));
-        }
+        pause_while(interval, || !self.stopped.is_open());
+        !self.stopped.is_open()
     }
 
     /// A record is begun that holds what is owed.

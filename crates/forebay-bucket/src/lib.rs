@@ -27,6 +27,7 @@ mod keys;
 mod opener;
 mod opening;
 mod patience;
+mod pausing;
 mod remote;
 mod rewriting;
 mod services;

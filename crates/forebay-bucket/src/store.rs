@@ -320,7 +320,7 @@ impl BucketStore {
     /// first read. `drops` is kept until [`BucketStore::close`].
     pub fn follow(&self, drops: impl Fn(Range<u64>) -> bool + Send + Sync + 'static) {
         if let Some(following) = &self.core.following {
-            following.tell(Box::new(drops));
+            following.tell(Arc::new(drops));
         }
     }
 
