@@ -213,30 +213,23 @@ impl BucketStore {
         }
         let asker = Asker::new(bucket, name.to_owned(), settings.answer_timeout);
         let asker = Arc::new(asker);
-        let unlocked = asker.unlocked(&access, &settings)?;
-        let admit = |manifest: &Manifest| {
-            let codec = match &unlocked {
-                Some((known, codec)) if *known == manifest.as_made() => codec.clone(),
-                _ => asker.unlock(manifest, settings.key.as_ref())?,
+        let mut unlocked = asker.unlocked(&access, &settings)?;
+        let mut admit = |manifest: &Manifest| {
+            let made = manifest.as_made();
+            let codec = match unlocked.take().filter(|(known, _)| *known == made) {
+                Some((_, codec)) => codec,
+                None => asker.unlock(manifest, settings.key.as_ref())?,
             };
+            unlocked = Some((made, codec.clone()));
             Ok::<_, BucketError>((codec, limits(manifest, &settings)?))
         };
-        let mut admitted = None;
         let opened = match settings.snapshot {
             Some(name) => asker.open_snapshot(name)?,
-            None => asker.open_if(access, |manifest| {
-                let is_known = |(known, _): &(Manifest, _)| known == manifest;
-                if !admitted.as_ref().is_some_and(is_known) {
-                    admitted = Some((*manifest, admit(manifest)?));
-                }
-                Ok(())
-            })?,
+            None => asker.open_if(access, |manifest| admit(manifest).map(drop))?,
         };
         let manifest = opened.manifest;
-        let (codec, limits) = match admitted {
-            Some((_, admitted)) => admitted,
-            None => admit(&manifest)?,
-        };
+        // What was opened to be written was admitted before, so this does not fail then.
+        let (codec, limits) = admit(&manifest)?;
         asker.note_open();
         let following = settings.follow_interval;
         let following = following.filter(|_| is_read_only && settings.snapshot.is_none());
