@@ -17,7 +17,7 @@ use forebay_store::IoKind;
 use forebay_volume::Access;
 use std::sync::Arc;
 use support::Driver;
-use volumes::{CHUNK, FORMATS, MIB, key_of, pattern, removing, writing_of};
+use volumes::{CHUNK, MIB, key_of, pattern, removing, writing_of};
 
 const LENGTH: u64 = 8 * MIB;
 /// Longer than any test.
@@ -111,7 +111,7 @@ impl Follower {
 /// Invariant BS5.
 #[test]
 fn what_is_flushed_is_read_also_where_the_cache_had_what_was_there_before() {
-    for pages in FORMATS {
+    for pages in PageFormat::ALL {
         let folder = tempfile::tempdir().unwrap();
         let bucket = volume(&folder);
         let writer = Written::new(&bucket, pages);

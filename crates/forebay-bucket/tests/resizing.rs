@@ -16,7 +16,7 @@ use forebay_volume::{Access, Manifest, Writing};
 use std::sync::Arc;
 use support::Driver;
 use tempfile::TempDir;
-use volumes::{CHUNK, FORMATS, full_after, key_of, pattern, quiet, removing};
+use volumes::{CHUNK, full_after, key_of, pattern, quiet, removing};
 
 const PAGE: usize = PAGE_BYTES;
 const CHUNK_PAGES: usize = CHUNK as usize / PAGE;
@@ -102,7 +102,7 @@ impl Volume {
 
 #[test]
 fn what_stays_is_the_same_and_what_is_added_is_zeros() {
-    for pages in FORMATS {
+    for pages in PageFormat::ALL {
         let folder = tempfile::tempdir().unwrap();
         let mut volume = Volume::new(&folder, pages, 40);
         let counts = [41, 100, 96, 90, 16, 15, 17, 64, 120, 119, 1, 50];

@@ -18,7 +18,7 @@ use forebay_volume::{Access, Call, Reply, Writing};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use support::Driver;
-use volumes::{CHUNK, FORMATS, MIB, full_after, key_of, pattern, quiet, removing, writing_of};
+use volumes::{CHUNK, MIB, full_after, key_of, pattern, quiet, removing, writing_of};
 
 const LENGTH: u64 = 8 * MIB;
 
@@ -123,7 +123,7 @@ impl Taken {
 
 #[test]
 fn a_snapshot_is_what_the_volume_was_until_it_is_removed() {
-    for pages in FORMATS {
+    for pages in PageFormat::ALL {
         let taken = Taken::of(pages);
         let bucket = &taken.bucket;
         assert!(read(bucket, pages, Some("monday")) == taken.monday);
@@ -153,7 +153,7 @@ fn a_snapshot_is_what_the_volume_was_until_it_is_removed() {
 /// What differs is written again, so the snapshot is needed no longer.
 #[test]
 fn a_volume_goes_back_to_a_snapshot_and_a_copy_begins_with_one() {
-    for pages in FORMATS {
+    for pages in PageFormat::ALL {
         let taken = Taken::of(pages);
         let (bucket, key) = (&taken.bucket, key_of(pages));
         let copy = folder_bucket(&taken.folder, "copy");

@@ -44,7 +44,8 @@ pub enum PageFormat {
 }
 
 impl PageFormat {
-    const ALL: [PageFormat; 3] = [
+    /// Every format.
+    pub const ALL: [PageFormat; 3] = [
         PageFormat::Plain,
         PageFormat::Checksum,
         PageFormat::Encrypted,

@@ -13,12 +13,6 @@ use std::sync::Arc;
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const CHUNK: u64 = 64 << 10;
 
-pub(crate) const FORMATS: [PageFormat; 3] = [
-    PageFormat::Plain,
-    PageFormat::Checksum,
-    PageFormat::Encrypted,
-];
-
 /// The key of a volume with such pages.
 pub(crate) fn key_of(pages: PageFormat) -> Option<OwnerKey> {
     let key = OwnerKey::parse(&[1; 32]).expect("32 bytes are a key");

@@ -11,6 +11,7 @@ use forebay_base::units::{parse_size, show_bytes};
 use forebay_bucket::{SnapshotName, is_chunk_size};
 use forebay_control::time::parse_time;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// The words that were typed.
@@ -284,21 +285,21 @@ fn dead_percent(text: &str) -> Result<Garbage, String> {
 }
 
 fn commit_interval(text: &str) -> Result<Span, String> {
-    let interval = parse_time(text)?;
     let allowed = Span::from_millis(10)..=Span::from_secs(60);
-    if allowed.contains(&interval) {
-        return Ok(interval);
-    }
-    Err("write a time from 10ms to 60s".to_owned())
+    time_within(text, &allowed, "10ms to 60s")
 }
 
 fn follow_interval(text: &str) -> Result<Span, String> {
-    let interval = parse_time(text)?;
     let allowed = Span::from_millis(100)..=Span::from_secs(3_600);
-    if allowed.contains(&interval) {
-        return Ok(interval);
+    time_within(text, &allowed, "100ms to 60m")
+}
+
+fn time_within(text: &str, allowed: &RangeInclusive<Span>, words: &str) -> Result<Span, String> {
+    let time = parse_time(text)?;
+    if allowed.contains(&time) {
+        return Ok(time);
     }
-    Err("write a time from 100ms to 60m".to_owned())
+    Err(format!("write a time from {words}"))
 }
 
 /// The length of an image.

@@ -35,12 +35,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64, histories: Histories) -> World {
         let prng = Prng::from_seed(seed);
-        let formats = [
-            PageFormat::Plain,
-            PageFormat::Checksum,
-            PageFormat::Encrypted,
-        ];
-        let pages = formats[prng.child("pages").below(3) as usize];
+        let pages = PageFormat::ALL[prng.child("pages").below(3) as usize];
         World {
             bucket: Bucket::new(manifest(pages), prng.child("bucket")),
             prng: prng.child("order"),
