@@ -27,8 +27,12 @@ pub(crate) const EARLY_SAMPLES: u64 = 16;
 /// After a sample that is not full, the estimate is at most this many times the one before, because
 /// the first requests of a store with a cache of its own end at once.
 const GROWTH: u64 = 2;
-/// A store that writes this many times less than in its first samples had a cache of its own.
+/// A store that writes this many times less than in its first samples had a cache of its own, if
+/// it keeps doing so.
 const CACHE_GAIN: u64 = 4;
+/// This many samples in a row show it. A thread that was kept from running, or a short stall of the
+/// store, spoils one or two.
+const SAMPLES_TO_DOUBT: u64 = 3;
 
 /// An idle time that is longer does not count for an estimate that is learned.
 const LEARNED_GAP_MS: u64 = 1_000;
@@ -157,7 +161,7 @@ fn estimate_anew(policy: &Policy, rates: &mut Rates, sample: Sample) {
         return;
     }
     let is_known = rates.full_samples >= EARLY_SAMPLES;
-    (rates.bandwidth, rates.full_samples) = advanced(rates, sample);
+    advance(rates, sample);
     if is_known && policy.estimate_leaps() {
         let known = rates.bandwidth;
         (rates.steady, rates.bandwidth) = rates.steady.advanced(known, sample);
@@ -174,28 +178,50 @@ fn interval_ms(rates: &Rates) -> u64 {
     }
 }
 
-/// The estimate after `sample`, and the number of full samples in it.
-fn advanced(rates: &Rates, sample: Sample) -> (Bandwidth, u64) {
-    let (known, full) = (rates.bandwidth.write_pages_per_s, rates.full_samples);
+/// Notes `sample` in the estimate, and in the number of full samples in it.
+fn advance(rates: &mut Rates, sample: Sample) {
     if sample.is_partial() {
-        if rates.samples >= EARLY_SAMPLES {
-            return (rates.bandwidth.sampled(sample), full);
-        }
-        // Its writers may have been held up by this very estimate, or by another store's pages.
-        let known = if rates.samples == 0 { 0 } else { known };
-        let kept_up = sample.written_pages * 1_000 / sample.elapsed_ms.max(1);
-        let most = known.max(kept_up).saturating_mul(GROWTH);
-        return (settled(known.max(sample.pages_per_s().min(most))), full);
+        rates.bandwidth = advanced_by_partial(rates, sample);
+        return;
     }
+    let (known, full) = (rates.bandwidth.write_pages_per_s, rates.full_samples);
     // A store that wrote nothing at all has stalled, which says little about how fast it is.
     if full >= EARLY_SAMPLES || sample.written_pages == 0 {
-        return (rates.bandwidth.sampled(sample), full + 1);
+        rates.bandwidth = rates.bandwidth.sampled(sample);
+        rates.full_samples = full + 1;
+        return;
     }
     let rate = sample.written_pages * 1_000_000 / sample.busy_us.max(1);
+    let is_doubted = full > 0 && rate < known / CACHE_GAIN;
+    rates.doubted_samples = if is_doubted {
+        rates.doubted_samples + 1
+    } else {
+        0
+    };
+    if is_doubted && rates.doubted_samples < SAMPLES_TO_DOUBT {
+        return;
+    }
     // The first full sample replaces the whole estimate, and so does one that shows that the
     // store's own cache is full.
-    let full = if rate < known / CACHE_GAIN { 0 } else { full };
-    (settled((known * full + rate) / (full + 1)), full + 1)
+    let full = if is_doubted { 0 } else { full };
+    rates.doubted_samples = 0;
+    rates.bandwidth = settled((known * full + rate) / (full + 1));
+    rates.full_samples = full + 1;
+}
+
+/// The estimate after a sample in which the store had too little to do.
+fn advanced_by_partial(rates: &Rates, sample: Sample) -> Bandwidth {
+    if rates.samples >= EARLY_SAMPLES {
+        return rates.bandwidth.sampled(sample);
+    }
+    // Its writers may have been held up by this very estimate, or by another store's pages.
+    let known = match rates.samples {
+        0 => 0,
+        _ => rates.bandwidth.write_pages_per_s,
+    };
+    let kept_up = sample.written_pages * 1_000 / sample.elapsed_ms.max(1);
+    let most = known.max(kept_up).saturating_mul(GROWTH);
+    settled(known.max(sample.pages_per_s().min(most)))
 }
 
 fn settled(pages_per_s: u64) -> Bandwidth {
@@ -242,6 +268,40 @@ mod tests {
             interval(SAMPLES_TO_TRUST, SAMPLES_TO_TRUST),
             BANDWIDTH_INTERVAL_MS
         );
+    }
+
+    /// What is known after samples of 200 ms in which the store had enough to do.
+    fn known_after(pages: &[u64]) -> u64 {
+        let mut rates = Rates::new(0, 0);
+        for &written_pages in pages {
+            let sample = Sample {
+                written_pages,
+                refused_pages: 0,
+                elapsed_ms: 200,
+                busy_us: 200_000,
+            };
+            advance(&mut rates, sample);
+        }
+        rates.bandwidth.average_pages_per_s
+    }
+
+    /// A thread that is kept from running for 200 ms is no store that became slow: its writers
+    /// would have to keep to a rate that nothing corrects for seconds.
+    #[test]
+    fn one_slow_sample_of_the_first_ones_changes_nothing() {
+        let well = [100; 6];
+        assert_eq!(known_after(&well), 500);
+        let stalls = [100, 100, 7, 100, 7, 7, 100];
+        assert_eq!(known_after(&stalls), 500);
+    }
+
+    #[test]
+    fn slow_samples_in_a_row_are_those_of_a_store_whose_cache_is_full() {
+        assert_eq!(known_after(&[100, 100, 7, 7]), 500);
+        assert_eq!(known_after(&[100, 100, 7, 7, 7]), 35);
+        assert_eq!(known_after(&[100, 100, 7, 7, 7, 9]), 40);
+        // Less than four times slower: the mean of both.
+        assert_eq!(known_after(&[100, 30]), 325);
     }
 
     /// A sample without a page is the truth about an idle store of which enough is known; before

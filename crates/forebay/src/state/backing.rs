@@ -58,6 +58,8 @@ pub(crate) struct Rates {
     pub(crate) samples: u64,
     /// Samples in which the store had enough to do.
     pub(crate) full_samples: u64,
+    /// How many of the last of them were too slow to be believed.
+    pub(crate) doubted_samples: u64,
     /// What may be dirty for the promise of `drain`.
     pub(crate) drain: DrainLimit,
     /// How often more was dirty than could be written in that time.
@@ -267,6 +269,7 @@ impl Rates {
             busy_stamp: Span::ZERO,
             samples,
             full_samples: samples,
+            doubted_samples: 0,
             drain: DrainLimit::default(),
             drain_overshoots: 0,
             at_risk_overshoots: 0,
