@@ -23,6 +23,9 @@ const COMMON_QUOTA: (u64, u64) = (32, 16);
 /// After this time the pages of a silent store are left out of account for the others (decision
 /// 0031).
 const STANDS_STILL: Span = Span::from_millis(500);
+/// The same where the cache and the judge do not see the end of a request at the same instant: the
+/// cache may have seen twice the silence.
+const SEEMS_STILL: Span = Span::from_millis(250);
 
 /// What is dirty, seen at one instant.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +47,8 @@ pub(super) struct Limit {
     stores: u64,
     /// Each time that the level falls is seen: no store is unstable.
     sees_each_fall: bool,
+    /// A store that is silent for as long may be left out of account.
+    stands_still: Span,
     /// Pages dirtied when the limit was reached, as long as it is.
     full_at: Option<u64>,
     /// Pages were left out of account, and have not been written since.
@@ -56,6 +61,7 @@ impl Limit {
             writers: load.sides.iter().map(|side| side.writers).sum(),
             stores: load.sides.len() as u64,
             sees_each_fall: load.sides.iter().all(|side| !side.is_unstable),
+            stands_still: STANDS_STILL,
             ..Limit::default()
         }
     }
@@ -65,13 +71,15 @@ impl Limit {
         Limit {
             writers,
             stores,
+            stands_still: SEEMS_STILL,
             ..Limit::default()
         }
     }
 
     pub(super) fn note(&mut self, now: Instant, level: Level) -> Option<String> {
-        self.is_left_out |= self.stores > 1 && level.silent >= STANDS_STILL;
-        self.is_left_out &= level.dirty >= level.limit || level.silent >= STANDS_STILL;
+        let stands_still = level.silent >= self.stands_still;
+        self.is_left_out |= self.stores > 1 && stands_still;
+        self.is_left_out &= level.dirty >= level.limit || stands_still;
         let common = (level.limit / COMMON_QUOTA.0).max(COMMON_QUOTA.1);
         let stretches = self.writers * STRETCH_PAGES;
         let overrun = common + stretches;
@@ -116,6 +124,7 @@ mod tests {
             writers: 2,
             stores,
             sees_each_fall: true,
+            stands_still: STANDS_STILL,
             ..Limit::default()
         }
     }

@@ -69,7 +69,7 @@ impl Guard {
         for meter in meters {
             self.keep(Oracle::Age, meter.judge_age());
         }
-        let silent = meters.iter().map(|meter| meter.silent()).max();
+        let silent = meters.iter().map(|meter| meter.longest_silence()).max();
         let level = Level {
             dirty: seen.dirty(),
             limit: seen.dirty_limit,

@@ -33,6 +33,8 @@ struct State {
     until: Instant,
     /// When it last ended a request, or began the first of those under way.
     answered: Instant,
+    /// The longest time without an answer that ended since the last look.
+    silence: Span,
     /// Versions that were written and wait for a commit, and those that are durable.
     written: BTreeMap<Place, u64>,
     durable: BTreeMap<Place, u64>,
@@ -53,6 +55,14 @@ impl State {
             self.done.idle += now.since(self.until);
         }
         self.until = self.until.max(now);
+    }
+
+    /// For how long it has had requests and has ended none.
+    fn silent(&self, now: Instant) -> Span {
+        match self.requests {
+            0 => Span::ZERO,
+            _ => now.since(self.answered),
+        }
     }
 
     /// Notes that the writes which a commit covered are durable.
@@ -84,6 +94,7 @@ impl Meter {
             done: Done::default(),
             until: rt.now(),
             answered: rt.now(),
+            silence: Span::ZERO,
             written: BTreeMap::new(),
             durable: BTreeMap::new(),
             age,
@@ -103,13 +114,11 @@ impl Meter {
         state.done
     }
 
-    /// For how long it has had requests and has ended none.
-    pub(super) fn silent(&self) -> Span {
-        let state = lock(&self.state);
-        if state.requests == 0 {
-            return Span::ZERO;
-        }
-        self.rt.now().since(state.answered)
+    /// The longest time since the last look in which it had requests and ended none.
+    pub(super) fn longest_silence(&self) -> Span {
+        let mut state = lock(&self.state);
+        let silent = state.silent(self.rt.now());
+        std::mem::take(&mut state.silence).max(silent)
     }
 
     /// Notes that a call begins which dirties `pages`, or a sync, which dirties none.
@@ -186,6 +195,7 @@ impl Meter {
         let mut state = lock(&self.state);
         let now = self.rt.now();
         state.pass(now);
+        state.silence = state.silence.max(state.silent(now));
         state.requests -= 1;
         state.answered = now;
         if !is_done {
@@ -259,10 +269,32 @@ impl Intercept for Passing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::super::machine::open_cache;
     use super::super::super::super::nowhere::Nowhere;
     use super::*;
     use forebay::{Cache, Settings};
-    use forebay_rt::block_on;
+    use forebay_rt::{Virtual, VirtualSettings, block_on};
+    use forebay_store::{MemoryStore, Rate, RateStore};
+
+    #[test]
+    fn a_silence_that_ends_between_two_looks_is_seen_once() {
+        let at = |millis| Instant::ZERO + Span::from_millis(millis);
+        let world = Virtual::new(VirtualSettings::default());
+        let rt = world.rt();
+        world.run(async move {
+            let medium =
+                RateStore::new(rt.clone(), Arc::new(MemoryStore::new()), Rate::bytes(PAGE));
+            let meter = Meter::new(rt.clone(), Arc::new(medium), false, None);
+            let cache = open_cache(&rt, Settings::default(), None);
+            let store = cache.attach(Arc::new(Metered(meter.clone()))).unwrap();
+            let file = cache.open(&store, ObjectId(3), 0).unwrap();
+            file.write_at(&[1; PAGE as usize], 0).await.unwrap();
+            file.sync().await.unwrap();
+            assert_eq!(rt.now(), at(1_000));
+            assert_eq!(meter.longest_silence(), Span::from_secs(1));
+            assert_eq!(meter.longest_silence(), Span::ZERO);
+        });
+    }
 
     #[test]
     fn a_page_is_durable_when_what_its_store_needs_has_ended() {
