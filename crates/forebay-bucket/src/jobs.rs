@@ -8,72 +8,12 @@ use forebay_base::sync::{Mutex, lock};
 use forebay_rt::say;
 use forebay_store::{Failure, Io};
 use forebay_volume::{
-    Append, Appended, Body, Call, ChunkName, ChunkObject, Holder, InlinePage, Manifest, PAGE_BYTES,
-    PageCodec, PageFormat, Progress, Record, Reply, Scope, Source, Twin, VolumeFault, Writer,
-    crc32c,
+    Append, Appended, Body, Call, InlinePage, Manifest, PAGE_BYTES, PageCodec, Progress, Record,
+    Reply, Source, Twin, VolumeFault, Writer, crc32c,
 };
+use forebay_volume_jobs::{Piece, ReadJob, Removed, UploadJob};
 
 const PAGE: usize = PAGE_BYTES as usize;
-
-/// A job for a thread.
-#[derive(Debug)]
-pub(crate) enum Job {
-    Read(Box<ReadJob>),
-    Upload(UploadJob),
-    /// A copy of the record of a commit, or of the last one: see [`forebay_volume::Writer::next`].
-    Record(Twin),
-    /// Pages that lie in a record of which little is needed: see
-    /// [`forebay_volume::Writer::sparse_pages`].
-    Move(Vec<(u64, InlinePage)>),
-    /// A map, which shortens the next start.
-    Map(Append),
-    /// The removal of objects that nobody needs.
-    Remove(Vec<String>),
-}
-
-/// Pages of a read that lie in the bucket.
-#[derive(Debug)]
-pub(crate) struct ReadJob {
-    pub(crate) io: Io,
-    pub(crate) pieces: Vec<Piece>,
-    /// Whether an object was missing before, and the map was asked again.
-    pub(crate) is_repeated: bool,
-    /// The record of the state that it reads.
-    pub(crate) number: u64,
-}
-
-/// Some pages of one object, of a request's from `first` on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) first: usize,
-    /// The number of the first of them in the volume, and how many they are.
-    page: u64,
-    count: usize,
-    holder: Holder,
-    /// Where they begin in the object.
-    at: u64,
-    /// The checksum of what is stored there, if the map has one.
-    crc: Option<u32>,
-}
-
-/// A chunk that becomes an object.
-#[derive(Debug)]
-pub(crate) struct UploadJob {
-    pub(crate) chunk: u64,
-    pub(crate) name: ChunkName,
-    /// The number of its first page in the volume.
-    pub(crate) first_page: u64,
-    /// The number of the writer that makes it.
-    pub(crate) writer: u128,
-    /// What is known of its pages; afterwards the memory, if nobody shares it any more.
-    pub(crate) bytes: Vec<u8>,
-    /// The object that it replaces, and the pages that are taken over from there, by their places.
-    pub(crate) base: Option<(ChunkObject, Vec<usize>)>,
-    /// Pages that are taken over from records.
-    pub(crate) inline: Vec<Piece>,
-    /// How many uploads had failed when this one began.
-    pub(crate) failures_before: u64,
-}
 
 /// Why the object of a chunk was not made.
 pub(crate) enum Unmade {
@@ -88,19 +28,9 @@ impl From<Failure> for Unmade {
     }
 }
 
-/// How a removal ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Removed {
-    Done,
-    /// There was no answer.
-    NotNow,
-    /// It is of no use to ask again.
-    Refused,
-}
-
 /// How a read ended.
 pub(crate) enum ReadEnd {
-    Done(Io),
+    Done(Box<ReadJob>),
     /// The object with this key is not there.
     Missing(Box<ReadJob>, String),
     Failed(Io, Failure),
@@ -124,7 +54,7 @@ impl Asker {
                 Err(failure) => return ReadEnd::Failed(job.io, failure),
             }
         }
-        ReadEnd::Done(job.io)
+        ReadEnd::Done(job)
     }
 
     /// The pages of `piece`, checked as far as can be; none if its object is not there. If it
@@ -135,22 +65,13 @@ impl Asker {
         piece: &Piece,
         must_be: bool,
     ) -> Result<Option<Vec<u8>>, Failure> {
-        let pages = codec.pages_of(piece.holder);
-        let stored_bytes = pages.stored_bytes();
-        let length_bytes = piece.count as u64 * stored_bytes;
+        let range = piece.range(codec);
         let calls = piece.keys().into_iter().map(|key| Call::Get {
             key,
-            range: Some(piece.at..piece.at + length_bytes),
+            range: Some(range.clone()),
         });
         let calls: Vec<Call> = calls.collect();
-        let open = |stored: Vec<u8>| {
-            let is_right = stored.len() as u64 == length_bytes
-                && piece.crc.is_none_or(|crc| crc == crc32c(&stored));
-            if !is_right {
-                return None;
-            }
-            pages.open_all(piece.page, stored)
-        };
+        let open = |stored: Vec<u8>| piece.open(codec, stored);
         self.get_right(&piece.key(), &calls, must_be, open)
     }
 
@@ -218,19 +139,22 @@ impl Asker {
         job: &mut UploadJob,
         must_be: bool,
     ) -> Result<(), Unmade> {
-        if let Some((object, places)) = &job.base {
-            let found = self.base(codec, job, *object, must_be)?;
-            for &place in places {
-                let at = place * PAGE..(place + 1) * PAGE;
-                job.bytes[at.clone()].copy_from_slice(&found[at]);
+        if let Some(key) = job.base() {
+            let call = Call::Get {
+                key: key.clone(),
+                range: None,
+            };
+            let open = |stored: Vec<u8>| job.open_base(codec, stored);
+            match self.get_right(&key, &[call], must_be, open)? {
+                Some(found) => job.take_base(&found),
+                None => return Err(Unmade::Missing(key)),
             }
         }
-        for piece in &job.inline {
-            let Some(found) = self.fetch(codec, piece, must_be)? else {
-                return Err(Unmade::Missing(piece.key()));
-            };
-            let at = piece.first * PAGE;
-            job.bytes[at..at + PAGE].copy_from_slice(&found);
+        for piece in job.inline() {
+            match self.fetch(codec, &piece, must_be)? {
+                Some(found) => job.take_inline(&piece, &found),
+                None => return Err(Unmade::Missing(piece.key())),
+            }
         }
         Ok(())
     }
@@ -244,7 +168,7 @@ impl Asker {
         codec: &PageCodec,
         job: &mut UploadJob,
     ) -> Result<Option<u32>, Failure> {
-        if is_zeros(&job.bytes) {
+        if job.is_zeros() {
             return Ok(None);
         }
         let bytes = job.object(codec);
@@ -267,29 +191,6 @@ impl Asker {
             }
             Err(trouble) => Err(trouble.failure),
         }
-    }
-
-    /// The pages of the object that `job` replaces.
-    fn base(
-        &self,
-        codec: &PageCodec,
-        job: &UploadJob,
-        object: ChunkObject,
-        must_be: bool,
-    ) -> Result<Vec<u8>, Unmade> {
-        let pages = codec.pages_of(Holder::Chunk(object.name));
-        let length = job.bytes.len() / PAGE * pages.stored_bytes() as usize;
-        let key = object.name.to_string();
-        let call = Call::Get {
-            key: key.clone(),
-            range: None,
-        };
-        let open = |stored: Vec<u8>| {
-            let is_right = stored.len() == length && crc32c(&stored) == object.crc;
-            is_right.then(|| pages.open_all(job.first_page, stored))?
-        };
-        let found = self.get_right(&key, &[call], must_be, open)?;
-        found.ok_or(Unmade::Missing(key))
     }
 
     /// Makes a copy of a record. `next` and `answer` are those of the writer for this copy.
@@ -339,7 +240,7 @@ impl Asker {
         from: InlinePage,
     ) -> Option<Vec<u8>> {
         let InlinePage { record, at, crc } = from;
-        let piece = piece_of(0, page, Source::Record { record, at, crc });
+        let piece = Piece::new(0, page, Source::Record { record, at, crc })?;
         self.fetch(codec, &piece, false).ok()?
     }
 
@@ -405,122 +306,5 @@ impl Asker {
             "{}: {key} is damaged; what lies there cannot be read: restore it from a copy",
             self.name()
         ));
-    }
-}
-
-/// Whether all of them are zeros. Eight are looked at together, because a chunk has many.
-fn is_zeros(bytes: &[u8]) -> bool {
-    let (words, rest) = bytes.as_chunks::<8>();
-    words.iter().all(|&word| u64::from_ne_bytes(word) == 0) && rest.iter().all(|&byte| byte == 0)
-}
-
-impl UploadJob {
-    /// The object `name` of `chunk`, put together of what `writer` has of `scope`, in the memory of
-    /// `bytes`.
-    pub(crate) fn new(
-        writer: &Writer,
-        scope: Scope,
-        chunk: u64,
-        name: ChunkName,
-        mut bytes: Vec<u8>,
-    ) -> UploadJob {
-        let pages = writer.manifest().pages_of(chunk);
-        bytes.clear();
-        bytes.reserve_exact(writer.manifest().chunk_bytes as usize);
-        let mut base = None;
-        let mut inline = Vec::new();
-        for (index, (page, source)) in writer.assemble(scope, chunk).enumerate() {
-            match source {
-                Source::Memory(memory) => {
-                    bytes.extend(memory);
-                    continue;
-                }
-                Source::Chunk(object, _) => {
-                    let (_, places) = base.get_or_insert_with(|| (object, Vec::new()));
-                    places.push(index);
-                }
-                Source::Record { .. } => inline.push(piece_of(index, page, source)),
-                Source::Zeros => {}
-            }
-            bytes.extend([0; PAGE]);
-        }
-        UploadJob {
-            chunk,
-            name,
-            first_page: pages.start,
-            writer: writer.map().writer(),
-            bytes,
-            base,
-            inline,
-            failures_before: 0,
-        }
-    }
-
-    /// The object. Its memory is that of the pages, if they lie there as they are.
-    fn object(&mut self, codec: &PageCodec) -> Vec<u8> {
-        if codec.format() == PageFormat::Plain {
-            return std::mem::take(&mut self.bytes);
-        }
-        let pages = codec.pages_of(Holder::Chunk(self.name));
-        let count = self.bytes.len() / PAGE;
-        let mut object = Vec::with_capacity(count * pages.stored_bytes() as usize);
-        for (page, bytes) in (self.first_page..).zip(self.bytes.chunks_exact(PAGE)) {
-            pages.seal(self.writer, page, bytes, &mut object);
-        }
-        object
-    }
-}
-
-impl Piece {
-    /// The key of its object, and of the second copy if there is one.
-    fn keys(&self) -> Vec<String> {
-        match self.holder {
-            Holder::Chunk(name) => vec![name.to_string()],
-            Holder::Record(record) => Twin::BOTH.map(|twin| twin.key(record)).to_vec(),
-        }
-    }
-
-    fn key(&self) -> String {
-        match self.holder {
-            Holder::Chunk(name) => name.to_string(),
-            Holder::Record(record) => Twin::First.key(record),
-        }
-    }
-
-    /// Takes `next` in, if it is the page after this in the same object. Each page of a record has
-    /// a checksum of its own.
-    pub(crate) fn goes_on_with(&mut self, next: &Piece, format: PageFormat) -> bool {
-        let goes_on = self.holder == next.holder
-            && self.at + self.count as u64 * format.stored_bytes() == next.at
-            && self.page + self.count as u64 == next.page
-            && self.crc.is_none();
-        self.count += if goes_on { next.count } else { 0 };
-        goes_on
-    }
-}
-
-/// Page `page` of the volume, which lies in the bucket, as number `first` of a request.
-pub(crate) fn piece_of(first: usize, page: u64, source: Source<'_>) -> Piece {
-    let (holder, at, crc) = match source {
-        Source::Chunk(object, at) => (Holder::Chunk(object.name), at, None),
-        Source::Record { record, at, crc } => (Holder::Record(record), at, Some(crc)),
-        Source::Zeros | Source::Memory(_) => unreachable!("it lies in the bucket"),
-    };
-    Piece {
-        first,
-        page,
-        count: 1,
-        holder,
-        at,
-        crc,
-    }
-}
-
-/// What a read does not ask for of its last page is zeros.
-pub(crate) fn zero_tail(io: &mut Io) {
-    let used = (io.request().length_bytes % PAGE_BYTES) as usize;
-    if used > 0 {
-        let last = io.page_count() - 1;
-        io.fill_page(last, used, &[0; PAGE][used..]);
     }
 }

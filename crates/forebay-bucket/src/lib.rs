@@ -18,7 +18,6 @@ mod asker;
 mod bucket;
 mod check;
 mod copy;
-mod desk;
 mod folder;
 mod following;
 mod gathering;

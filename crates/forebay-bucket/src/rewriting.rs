@@ -8,7 +8,7 @@ use crate::abreast::abreast;
 use crate::asker::Asker;
 use crate::bucket::{Bucket, Trouble};
 use crate::copy::{Progress, writing};
-use crate::jobs::{Unmade, UploadJob};
+use crate::jobs::Unmade;
 use crate::store::BucketError;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::fresh_number;
@@ -17,6 +17,7 @@ use forebay_volume::{
     Access, Collected, MANIFEST_KEY, Manifest, Map, Need, Opened, OwnerKey, PAGE_BYTES, PageCodec,
     Scope, SnapshotName, VolumeFault, Writer, Writing,
 };
+use forebay_volume_jobs::UploadJob;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

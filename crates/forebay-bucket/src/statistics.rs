@@ -2,7 +2,7 @@
 
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_store::Figure;
-use forebay_volume::{Call, Reply};
+use forebay_volume::{Call, PAGE_BYTES, Reply, Writer};
 
 /// The calls of a bucket, by name.
 pub const CALLS: [&str; 4] = ["make", "get", "list", "remove"];
@@ -41,6 +41,20 @@ pub struct BucketStatistics {
 }
 
 impl BucketStatistics {
+    /// What `writer` knows of its volume; not what was asked for it.
+    pub(crate) fn of(writer: &Writer) -> BucketStatistics {
+        BucketStatistics {
+            epoch: writer.map().epoch(),
+            record: writer.map().number(),
+            is_fenced: writer.is_fenced(),
+            staged_bytes: writer.staged_pages() as u64 * PAGE_BYTES,
+            log_records: writer.log_records(),
+            live_bytes: writer.live_bytes(),
+            dead_bytes: writer.dead_bytes(),
+            ..BucketStatistics::default()
+        }
+    }
+
     /// The same as figures of a volume.
     pub(crate) fn figures(&self) -> Vec<Figure> {
         let mut figures = Vec::new();

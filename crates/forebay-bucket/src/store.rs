@@ -2,10 +2,9 @@
 
 use crate::asker::Asker;
 use crate::bucket::{Bucket, Trouble};
-use crate::desk::{Desk, Ended, Limits};
 use crate::following::{Follower, Following};
 use crate::gathering::{Commit, Gathering};
-use crate::jobs::{Job, ReadEnd, ReadJob, Unmade, zero_tail};
+use crate::jobs::{ReadEnd, Unmade};
 use crate::statistics::BucketStatistics;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +19,7 @@ use forebay_volume::{
     Access, Appended, Call, INLINE_PAGES, MAPPED_KEY, Manifest, Map, OwnerKey, PAGE_BYTES,
     PageCodec, PageFormat, SnapshotName, Twin, VolumeFault, Writer,
 };
+use forebay_volume_jobs::{Ended, Job, Limits, ReadJob, Scheduler};
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -173,7 +173,7 @@ pub struct BucketStore {
 
 /// What its threads share.
 struct Core {
-    desk: Mutex<Desk>,
+    scheduler: Mutex<Scheduler>,
     arrivals: WaitQueue,
     gathering: Option<Gathering>,
     following: Option<Following>,
@@ -236,7 +236,7 @@ impl BucketStore {
         let follower = following.map(|_| Follower::new(opened.clone()));
         let writer = Writer::with_codec(opened, codec.clone());
         let core = Arc::new(Core {
-            desk: Mutex::new(Desk::new(writer, limits, is_read_only)),
+            scheduler: Mutex::new(Scheduler::new(writer, limits, is_read_only)),
             arrivals: WaitQueue::new(),
             gathering: settings
                 .commit_interval
@@ -268,7 +268,7 @@ impl BucketStore {
 
     /// Whether another writer has taken the volume over.
     pub fn is_fenced(&self) -> bool {
-        lock(&self.core.desk).is_fenced()
+        lock(&self.core.scheduler).is_fenced()
     }
 
     /// Records what commits were answered for: see [`BucketSettings::commit_interval`]. Without an
@@ -303,7 +303,8 @@ impl BucketStore {
             return false;
         }
         let closing = Arc::new(Slot::new());
-        lock(&self.core.desk).close(closing.clone());
+        let closed = closing.clone();
+        lock(&self.core.scheduler).close(Box::new(move |is_left| closed.set(is_left)));
         self.core.arrivals.wake_one();
         block_on(closing.take())
     }
@@ -319,14 +320,14 @@ impl BucketStore {
 
     /// What it has done, and what its volume takes.
     pub fn statistics(&self) -> BucketStatistics {
-        let mut statistics = lock(&self.core.desk).statistics();
+        let mut statistics = BucketStatistics::of(lock(&self.core.scheduler).writer());
         self.core.asker.count_into(&mut statistics);
         statistics
     }
 
     /// The run from byte `offset_bytes` to at most `end_bytes`.
     pub(crate) fn extent_at(&self, offset_bytes: u64, end_bytes: u64) -> Extent {
-        lock(&self.core.desk).extent_at(offset_bytes, end_bytes)
+        lock(&self.core.scheduler).extent_at(offset_bytes, end_bytes)
     }
 }
 
@@ -387,6 +388,7 @@ fn limits(manifest: &Manifest, settings: &BucketSettings) -> Result<Limits, Buck
         staged_pages: (staged_bytes / PAGE_BYTES) as usize,
         uploads: 1 + uploads as usize,
         dead_percent: settings.dead_percent,
+        ..Limits::default()
     })
 }
 
@@ -437,7 +439,7 @@ impl Core {
         };
         while following.is_due(follower.has_failed()) {
             let newest = follower.look(&self.asker);
-            let changed = newest.map(|opened| lock(&self.desk).follow(opened));
+            let changed = newest.map(|opened| lock(&self.scheduler).follow(opened));
             following.looked(changed.unwrap_or_default());
         }
     }
@@ -461,7 +463,7 @@ impl Core {
 
     fn submit(&self, io: Io) {
         let mut ended = Ended::default();
-        lock(&self.desk).submit(io, &mut ended);
+        lock(&self.scheduler).submit(io, &mut ended);
         self.arrivals.wake_one();
         ended.finish();
     }
@@ -472,9 +474,9 @@ impl Core {
             let mut ended = Ended::default();
             let at_once = self.asker.uploads_at_once(self.object_bytes);
             let (job, is_stopped) = {
-                let mut desk = lock(&self.desk);
-                desk.limit_uploads(at_once);
-                (desk.next_job(&mut ended), desk.is_stopped())
+                let mut scheduler = lock(&self.scheduler);
+                scheduler.limit_uploads(at_once);
+                (scheduler.next_job(&mut ended), scheduler.is_stopped())
             };
             ended.finish();
             if job.is_some() || is_stopped {
@@ -488,34 +490,33 @@ impl Core {
         let mut ended = Ended::default();
         match job {
             Job::Read(job) => match self.asker.read(&self.codec, job) {
-                ReadEnd::Done(mut io) => {
-                    zero_tail(&mut io);
-                    ended.push(io, Ok(()));
-                }
+                ReadEnd::Done(job) => ended.push(job.filled(), Ok(())),
                 ReadEnd::Failed(io, failure) => ended.push(io, Err(failure)),
                 ReadEnd::Missing(job, key) => self.read_again(*job, &key, &mut ended),
             },
             Job::Upload(mut job) => {
                 let mut made = self.asker.upload(&self.codec, &mut job, false);
-                if matches!(made, Err(Unmade::Missing(_))) && !self.is_succeeded() {
+                let is_missing = matches!(made, Err(Unmade::Missing(_)));
+                if is_missing && lock(&self.scheduler).is_wanted(&job) && !self.is_succeeded() {
                     made = self.asker.upload(&self.codec, &mut job, true);
                 }
                 let result = made.map_err(|unmade| match unmade {
                     Unmade::Missing(_) if self.is_succeeded() => Failure::Fenced,
+                    Unmade::Missing(_) if !lock(&self.scheduler).is_wanted(&job) => Failure::Gone,
                     Unmade::Missing(key) => self.asker.missing(&key),
                     Unmade::Failed(failure) => failure,
                 });
-                lock(&self.desk).uploaded(job, result, &mut ended);
+                lock(&self.scheduler).uploaded(job, result, &mut ended);
             }
             Job::Record(twin) => {
-                let next = || lock(&self.desk).next_call(twin);
-                let answer = |reply| lock(&self.desk).answer(twin, reply);
+                let next = || lock(&self.scheduler).next_call(twin);
+                let answer = |reply| lock(&self.scheduler).answer(twin, reply);
                 let result = self.asker.record(next, answer);
                 if result == Err(Failure::Fenced) {
-                    let number = lock(&self.desk).last_number();
+                    let number = lock(&self.scheduler).last_number();
                     self.say_fenced(number);
                 }
-                lock(&self.desk).copied(result, &mut ended);
+                lock(&self.scheduler).copied(result, &mut ended);
             }
             Job::Move(pages) => {
                 let read = pages.into_iter().filter_map(|(page, from)| {
@@ -523,7 +524,7 @@ impl Core {
                     Some((page, from, bytes))
                 });
                 let read = read.collect();
-                lock(&self.desk).moved(read);
+                lock(&self.scheduler).moved(read);
             }
             Job::Map(mut append) => {
                 // A map that could not be made is made some records later.
@@ -535,12 +536,12 @@ impl Core {
                     Ok(Appended::Theirs) => is_mark,
                     Err(_) => false,
                 };
-                lock(&self.desk).mapped(is_made);
+                lock(&self.scheduler).mapped(is_made);
             }
             Job::Remove(keys) => {
-                let manifest = lock(&self.desk).manifest();
+                let manifest = lock(&self.scheduler).manifest();
                 let removed = self.asker.remove(&manifest, &keys);
-                lock(&self.desk).removed(keys.len(), removed);
+                lock(&self.scheduler).removed(keys.len(), removed);
             }
         }
         ended.finish();
@@ -553,15 +554,15 @@ impl Core {
         }
         let number = job.number;
         if let Some(following) = &self.following {
-            if lock(&self.desk).last_number() == number {
+            if lock(&self.scheduler).last_number() == number {
                 block_on(following.look());
             }
-            let mut desk = lock(&self.desk);
-            if desk.last_number() > number {
-                return desk.read_newer(job, ended);
+            let mut scheduler = lock(&self.scheduler);
+            if scheduler.last_number() > number {
+                return scheduler.read_newer(job, ended);
             }
         }
-        let again = lock(&self.desk).read_again(job, ended);
+        let again = lock(&self.scheduler).read_again(job, key, ended);
         if let Err(io) = again {
             ended.push(io, Err(self.asker.missing(key)));
         }
@@ -571,12 +572,12 @@ impl Core {
     /// need.
     fn is_succeeded(&self) -> bool {
         let (successors, number) = {
-            let desk = lock(&self.desk);
-            if desk.is_fenced() {
+            let scheduler = lock(&self.scheduler);
+            if scheduler.is_fenced() {
                 return true;
             }
-            let successors = Twin::BOTH.map(|twin| desk.successor(twin));
-            (successors, desk.last_number() + 1)
+            let successors = Twin::BOTH.map(|twin| scheduler.successor(twin));
+            (successors, scheduler.last_number() + 1)
         };
         let is_there = |call: &Call| matches!(self.asker.get(call), Ok(Some(_)));
         if !successors.iter().flatten().any(is_there) {
@@ -584,12 +585,12 @@ impl Core {
         }
         let mut ended = Ended::default();
         {
-            let mut desk = lock(&self.desk);
+            let mut scheduler = lock(&self.scheduler);
             // It may be a record of our own, made since the question was put.
-            if desk.successor(Twin::First).is_none() || desk.last_number() + 1 != number {
-                return desk.is_fenced();
+            if scheduler.successor(Twin::First).is_none() || scheduler.last_number() + 1 != number {
+                return scheduler.is_fenced();
             }
-            desk.succeeded(&mut ended);
+            scheduler.succeeded(&mut ended);
         }
         ended.finish();
         self.say_fenced(number);
@@ -627,7 +628,7 @@ impl Store for BucketStore {
     }
 
     fn is_read_only(&self, _object: ObjectId) -> bool {
-        lock(&self.core.desk).is_read_only()
+        lock(&self.core.scheduler).is_read_only()
     }
 
     fn length_bytes(&self, object: ObjectId) -> Option<u64> {
@@ -662,7 +663,7 @@ impl Drop for BucketStore {
         if let Some(following) = &self.core.following {
             following.stop();
         }
-        lock(&self.core.desk).stop();
+        lock(&self.core.scheduler).stop();
         self.core.asker.stop();
         self.core.arrivals.wake_all();
         self.crew.join();

@@ -9,10 +9,8 @@ use forebay_volume::{
     Access, Collected, Collecting, DATA_PREFIX, Held, KEY_PREFIX, LOG_PREFIX, MAP_PREFIX, Manifest,
     Map, Progress, SNAPSHOT_PREFIX, SnapshotName, TWIN_PREFIX, VolumeFault, unneeded,
 };
+use forebay_volume_jobs::REMOVED_AT_ONCE;
 use std::sync::Arc;
-
-/// Objects that are removed with one request.
-pub(crate) const REMOVED_AT_ONCE: usize = 256;
 
 /// What can be said of a volume without reading its data.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -263,6 +263,12 @@ impl Writer {
         self.making.get(&name.number) == Some(&self.layer)
     }
 
+    /// Whether a record will name the object `name` once it is made. Otherwise what it is made of
+    /// may be removed before it is read.
+    pub fn is_wanted(&self, name: ChunkName) -> bool {
+        self.is_for_record(name) || self.is_of_all(name)
+    }
+
     /// Whether another writer has taken the volume over.
     pub fn is_fenced(&self) -> bool {
         self.is_fenced

@@ -42,6 +42,10 @@ const LAYERS: &[Layer] = &[
         may_use: &["forebay-base", "forebay-rt"],
     },
     Layer {
+        name: "forebay-volume-jobs",
+        may_use: &["forebay-store", "forebay-volume"],
+    },
+    Layer {
         name: "forebay",
         may_use: &["forebay-base", "forebay-law", "forebay-rt", "forebay-store"],
     },
@@ -67,6 +71,7 @@ const LAYERS: &[Layer] = &[
             "forebay-law",
             "forebay-rt",
             "forebay-volume",
+            "forebay-volume-jobs",
             "forebay-store",
             "forebay",
         ],
@@ -80,6 +85,7 @@ const LAYERS: &[Layer] = &[
             "forebay-rt",
             "forebay-store",
             "forebay-volume",
+            "forebay-volume-jobs",
             "forebay",
         ],
     },

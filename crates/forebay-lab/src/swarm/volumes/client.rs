@@ -1,6 +1,6 @@
 //! A client of a process: it writes, reads and syncs its own pages of the volume.
 
-use super::desk::stamp_of;
+use super::front::stamp_of;
 use super::history::History;
 use forebay::File;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -120,7 +120,9 @@ impl State {
             },
             Call::Get { key, range } => self.objects.get(&key).map_or(Reply::Missing, |bytes| {
                 let range = range.unwrap_or(0..bytes.len() as u64);
-                Reply::Bytes(bytes[range.start as usize..range.end as usize].to_vec())
+                let end = bytes.len().min(range.end as usize);
+                let start = end.min(range.start as usize);
+                Reply::Bytes(bytes[start..end].to_vec())
             }),
             Call::List { prefix } => {
                 let named = self.objects.iter();

@@ -1,57 +1,128 @@
-//! A volume in a bucket as a store in virtual time: the writer of `forebay-volume`, whose records
-//! and objects are real, driven by a few tasks. The rules are those of the store that ships
-//! (`forebay-bucket/src/desk.rs`), as far as they decide what a record holds.
+//! A volume in a bucket as a store in virtual time: the scheduler of the store that ships, whose
+//! jobs a few tasks carry out, as the threads of `forebay-bucket` do.
 
-use super::desk::{Desk, Ended, Job, PAGE, Taken};
+use super::CHUNK_PAGES;
 use super::far::Far;
 use super::history::{History, State as Stamps};
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Prng, Span};
 use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
-use forebay_store::{Durability, Failure, Geometry, Io, Store};
+use forebay_store::{Durability, Failure, Geometry, Io, IoKind, Store};
 use forebay_volume::{
-    Append, Appended, Call, ChunkName, Opened, PAGE_BYTES, Progress, Reply, Scope, Twin, Writer,
-    crc32c,
+    Append, Appended, Call, InlinePage, MAPPED_KEY, Opened, PAGE_BYTES, PageCodec, Progress, Reply,
+    Source, Twin, Writer, crc32c,
 };
-use std::collections::BTreeMap;
+use forebay_volume_jobs::{Ended, Job, Limits, Piece, ReadJob, Removed, Scheduler, UploadJob};
+use std::ops::Range;
 
+pub(super) const PAGE: usize = PAGE_BYTES as usize;
 const WORKERS: usize = 4;
-/// Records between two maps.
-const RECORDS_OF_A_MAP: u64 = 6;
 /// Before what got no answer is asked for again.
 const AGAIN: Span = Span::from_millis(20);
+/// Little is staged, maps are made often, and what is useless goes at once.
+const LIMITS: Limits = Limits {
+    staged_pages: 96,
+    uploads: 2,
+    dead_percent: Some(0),
+    free_dead_chunks: 0,
+    map_records: Some(6),
+};
 
 /// See above.
 pub(super) struct Front {
     rt: Rt,
     far: Arc<Far>,
-    desk: Mutex<Desk>,
+    codec: PageCodec,
+    state: Mutex<State>,
     arrivals: WaitQueue,
 }
 
-/// Why an object was not read or made.
-enum Trouble {
-    GaveUp,
-    Missing,
+struct State {
+    /// None once the process is dead: no request ends well any more, and the bucket is not asked.
+    scheduler: Option<Scheduler>,
+    chance: Prng,
+    history: Arc<Mutex<History>>,
+    /// What was staged so far, and what of it the commit under way has.
+    stamps: Stamps,
+    frozen: Stamps,
+    broken: Option<String>,
 }
 
-fn finish(ended: Ended) {
-    for (io, result) in ended {
-        match result {
-            Ok(()) => io.succeed(),
-            Err(failure) => io.fail(failure),
+/// Why an object was not read or made.
+#[derive(Clone, PartialEq, Eq)]
+enum Trouble {
+    GaveUp,
+    /// The object with this key is not there, or is another one.
+    Missing(String),
+}
+
+/// Whether another writer has the volume, so far as can be said.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Successor {
+    Found,
+    NotThere,
+    Unknown,
+}
+
+/// The stamp in a page.
+pub(super) fn stamp_of(page: &[u8]) -> u64 {
+    u64::from_le_bytes(page[..8].try_into().expect("a page is longer"))
+}
+
+impl State {
+    /// Notes what a call to the scheduler did, before which `begun` commits had begun and a record
+    /// was being made or not.
+    fn note(&mut self, begun: u64, was_recording: bool, ended: &Ended) {
+        let Some(scheduler) = &self.scheduler else {
+            return;
+        };
+        if scheduler.begun_commits() != begun {
+            // Nothing was staged in that call before.
+            self.frozen = self.stamps.clone();
+        }
+        for io in ended.succeeded() {
+            if io.request().kind != IoKind::Write {
+                continue;
+            }
+            let first = io.request().offset_bytes / PAGE_BYTES;
+            for index in 0..io.page_count() {
+                let mut bytes = [0; 8];
+                io.copy_page(index, 0, &mut bytes);
+                self.stamps.insert(first + index as u64, stamp_of(&bytes));
+            }
+        }
+        let is_recording = scheduler.writer().is_recording();
+        if is_recording && !was_recording {
+            lock(&self.history).tries(self.frozen.clone());
+        }
+        if was_recording && !is_recording {
+            lock(&self.history).records();
         }
     }
 }
 
 impl Front {
-    /// The store of the volume that was `opened`.
-    pub(super) fn new(rt: &Rt, far: &Arc<Far>, opened: Opened, chance: Prng) -> Arc<Front> {
+    /// The store of the volume that was `opened`, whose pages `codec` opens.
+    pub(super) fn new(
+        rt: &Rt,
+        far: &Arc<Far>,
+        (opened, codec): (Opened, PageCodec),
+        chance: Prng,
+    ) -> Arc<Front> {
+        let writer = Writer::with_codec(opened, codec.clone());
         let front = Arc::new(Front {
             rt: rt.clone(),
             far: far.clone(),
-            desk: Mutex::new(Desk::new(Writer::new(opened), chance)),
+            codec,
+            state: Mutex::new(State {
+                scheduler: Some(Scheduler::new(writer, LIMITS, false)),
+                chance,
+                history: Arc::default(),
+                stamps: Stamps::new(),
+                frozen: Stamps::new(),
+                broken: None,
+            }),
             arrivals: WaitQueue::new(),
         });
         for _ in 0..WORKERS {
@@ -62,7 +133,7 @@ impl Front {
 
     /// The volume has `found`. Nothing was written yet.
     pub(super) fn begin(&self, found: Stamps) -> Arc<Mutex<History>> {
-        let mut state = lock(&self.desk);
+        let mut state = lock(&self.state);
         state.history = Arc::new(Mutex::new(History::new(found.clone())));
         state.stamps = found;
         state.history.clone()
@@ -70,159 +141,212 @@ impl Front {
 
     /// The process is gone: nothing is asked any more, and nothing ends well.
     pub(super) fn kill(&self) {
-        let ended = {
-            let mut state = lock(&self.desk);
-            state.is_dead = true;
-            state.end_all(Failure::Gone)
-        };
-        finish(ended);
+        let scheduler = lock(&self.state).scheduler.take();
+        drop(scheduler);
         self.arrivals.wake_all();
     }
 
     /// What no bucket may do to a volume.
     pub(super) fn broken(&self) -> Option<String> {
-        lock(&self.desk).broken.clone()
+        lock(&self.state).broken.clone()
+    }
+
+    /// Calls `change`, and finishes what has ended. None if the process is dead.
+    fn with<T>(&self, change: impl FnOnce(&mut Scheduler, &mut Ended) -> T) -> Option<T> {
+        let mut ended = Ended::default();
+        let changed = {
+            let mut state = lock(&self.state);
+            let scheduler = state.scheduler.as_mut()?;
+            let begun = scheduler.begun_commits();
+            let was_recording = scheduler.writer().is_recording();
+            let changed = change(scheduler, &mut ended);
+            state.note(begun, was_recording, &ended);
+            changed
+        };
+        ended.finish();
+        Some(changed)
     }
 
     async fn work(self: Arc<Front>) {
         loop {
             let arrival = self.arrivals.listen();
-            let mut ended = Ended::new();
-            let (job, is_dead) = {
-                let mut state = lock(&self.desk);
-                (state.next_job(&mut ended), state.is_dead)
+            let Some(job) = self.with(Scheduler::next_job) else {
+                return;
             };
-            finish(ended);
-            match job {
-                Some(job) => {
-                    // Perhaps there are more.
-                    self.arrivals.wake_one();
-                    self.carry_out(job).await;
-                    self.arrivals.wake_all();
-                }
-                None if is_dead => return,
-                None => arrival.await,
-            }
+            let Some(job) = job else {
+                arrival.await;
+                continue;
+            };
+            // Perhaps there are more.
+            self.arrivals.wake_one();
+            self.carry_out(job).await;
+            self.arrivals.wake_all();
         }
     }
 
     async fn carry_out(&self, job: Job) {
         match job {
-            Job::Read(mut io) => {
-                let result = match self.read(&mut io).await {
-                    Ok(()) => Ok(()),
-                    Err(Trouble::GaveUp) => Err(Failure::NoAnswer),
-                    Err(Trouble::Missing) => Err(self.missing().await),
+            Job::Read(job) => self.read(*job).await,
+            Job::Upload(job) => self.upload(job).await,
+            Job::Record(twin) => self.record(twin).await,
+            Job::Move(pages) => self.read_to_move(pages).await,
+            Job::Map(mut append) => {
+                let made = self.append(&mut append).await;
+                let is_mark = append.key() == MAPPED_KEY;
+                let is_made = match made {
+                    Ok(Appended::Ours) => true,
+                    Ok(Appended::Theirs) => is_mark,
+                    Err(_) => false,
                 };
-                finish(vec![(io, result)]);
+                self.with(|scheduler, _| scheduler.mapped(is_made));
             }
-            Job::Upload(chunk, scope, name) => {
-                let made = self.upload(chunk, scope, name).await;
-                let failure = match &made {
-                    Err(Trouble::Missing) => Some(self.missing().await),
-                    Err(Trouble::GaveUp) => Some(Failure::NoAnswer),
-                    Ok(_) => None,
-                };
-                let ended = lock(&self.desk).uploaded(chunk, name, made.ok(), failure);
-                finish(ended);
+            Job::Remove(keys) => {
+                let count = keys.len();
+                let mut removed = Removed::Done;
+                for key in keys {
+                    if self.far.ask(Call::Remove { key }).await == Reply::Unknown {
+                        removed = Removed::NotNow;
+                    }
+                }
+                self.with(|scheduler, _| scheduler.removed(count, removed));
             }
-            Job::Record => self.record().await,
         }
+    }
+
+    /// What a call without an answer leads to now and then.
+    fn gives_up(&self) -> bool {
+        let mut state = lock(&self.state);
+        state.scheduler.is_none() || state.chance.chance(1, 8)
     }
 
     /// Asks until there is an answer, or it gives up.
     async fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
         loop {
-            if lock(&self.desk).is_dead {
-                return Err(Trouble::GaveUp);
-            }
             let reply = self.far.ask(call.clone()).await;
             if reply != Reply::Unknown {
                 return Ok(reply);
             }
-            if lock(&self.desk).gives_up() {
+            if self.gives_up() {
                 return Err(Trouble::GaveUp);
             }
             self.rt.sleep(AGAIN).await;
         }
     }
 
-    async fn get(&self, key: String) -> Result<Vec<u8>, Trouble> {
-        match self.ask(&Call::Get { key, range: None }).await? {
+    async fn get(&self, key: String, range: Option<Range<u64>>) -> Result<Vec<u8>, Trouble> {
+        let call = Call::Get {
+            key: key.clone(),
+            range,
+        };
+        match self.ask(&call).await? {
             Reply::Bytes(bytes) => Ok(bytes),
-            _ => Err(Trouble::Missing),
+            _ => Err(Trouble::Missing(key)),
         }
     }
 
-    /// The bytes of `sources`.
-    async fn fetch(&self, sources: Vec<Taken>) -> Result<Vec<Vec<u8>>, Trouble> {
-        let mut objects: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-        let mut pages = Vec::new();
-        for source in sources {
-            let page = match source {
-                Taken::Bytes(bytes) => bytes,
-                Taken::Of(key, at) => self.page_of(&mut objects, key, at, None).await?,
-                Taken::OfRecord(record, at, crc) => {
-                    let [first, second] = Twin::BOTH.map(|twin| twin.key(record));
-                    match self.page_of(&mut objects, first, at, Some(crc)).await {
-                        Err(Trouble::Missing) => {
-                            self.page_of(&mut objects, second, at, Some(crc)).await?
-                        }
-                        page => page?,
+    /// The pages of `piece`. Where a record was removed, a slow opening may have put its own, which
+    /// is another one.
+    async fn fetch(&self, piece: &Piece) -> Result<Vec<u8>, Trouble> {
+        for key in piece.keys() {
+            match self.get(key, Some(piece.range(&self.codec))).await {
+                Ok(stored) => {
+                    if let Some(pages) = piece.open(&self.codec, stored) {
+                        return Ok(pages);
                     }
                 }
-            };
-            pages.push(page);
+                Err(Trouble::Missing(_)) => {}
+                Err(Trouble::GaveUp) => return Err(Trouble::GaveUp),
+            }
         }
-        Ok(pages)
+        Err(Trouble::Missing(piece.key()))
     }
 
-    /// The page at byte `at` of the object `key`, with the checksum `crc` if there is one.
-    async fn page_of(
-        &self,
-        objects: &mut BTreeMap<String, Vec<u8>>,
-        key: String,
-        at: u64,
-        crc: Option<u32>,
-    ) -> Result<Vec<u8>, Trouble> {
-        if !objects.contains_key(&key) {
-            objects.insert(key.clone(), self.get(key.clone()).await?);
-        }
-        // Where a record was removed, a slow opening may have put its own, which is shorter.
-        let page = objects[&key].get(at as usize..at as usize + PAGE);
-        let page = page.filter(|page| crc.is_none_or(|crc| crc == crc32c(page)));
-        Ok(page.ok_or(Trouble::Missing)?.to_vec())
-    }
-
-    async fn read(&self, io: &mut Io) -> Result<(), Trouble> {
-        let first = io.request().offset_bytes / PAGE_BYTES;
-        let pages = first..first + io.page_count() as u64;
-        let take = || lock(&self.desk).sources(pages.clone());
-        let fetched = match self.fetch(take()).await {
-            // A commit and `gc` may have moved it.
-            Err(Trouble::Missing) => self.fetch(take()).await?,
-            fetched => fetched?,
-        };
-        for (index, page) in fetched.iter().enumerate() {
-            io.fill_page(index, 0, page);
+    async fn fill(&self, job: &mut ReadJob) -> Result<(), Trouble> {
+        for piece in std::mem::take(&mut job.pieces) {
+            let pages = self.fetch(&piece).await?;
+            for (index, page) in pages.chunks(PAGE).enumerate() {
+                job.io.fill_page(piece.first + index, 0, page);
+            }
         }
         Ok(())
     }
 
-    /// Makes the object of `chunk`, and returns its checksum.
-    async fn upload(&self, chunk: u64, scope: Scope, name: ChunkName) -> Result<u32, Trouble> {
-        let sources = {
-            let state = lock(&self.desk);
-            let pages = state.writer.assemble(scope, chunk);
-            pages.map(|(_, source)| Taken::from(source)).collect()
+    async fn read(&self, mut job: ReadJob) {
+        let (io, failure) = match self.fill(&mut job).await {
+            Ok(()) => {
+                self.with(|_, ended| ended.push(job.filled(), Ok(())));
+                return;
+            }
+            Err(Trouble::GaveUp) => (job.io, Failure::NoAnswer),
+            Err(Trouble::Missing(key)) => {
+                if self.successor().await == Successor::Found {
+                    (job.io, Failure::Fenced)
+                } else {
+                    // A commit and `gc` may have moved it.
+                    let again = |scheduler: &mut Scheduler, ended: &mut Ended| {
+                        scheduler.read_again(job, &key, ended)
+                    };
+                    match self.with(again) {
+                        Some(Err(io)) => (io, self.missing(&key).await),
+                        _ => return,
+                    }
+                }
+            }
         };
-        let bytes = self.fetch(sources).await?.concat();
+        self.with(|_, ended| ended.push(io, Err(failure)));
+    }
+
+    async fn read_to_move(&self, pages: Vec<(u64, InlinePage)>) {
+        let mut read = Vec::new();
+        for (page, from) in pages {
+            let InlinePage { record, at, crc } = from;
+            let piece = Piece::new(0, page, Source::Record { record, at, crc });
+            let piece = piece.expect("it lies in a record");
+            if let Ok(bytes) = self.fetch(&piece).await {
+                read.push((page, from, bytes));
+            }
+        }
+        self.with(|scheduler, _| scheduler.moved(read));
+    }
+
+    /// Makes the object of a chunk.
+    async fn upload(&self, mut job: UploadJob) {
+        let result = match self.make(&mut job).await {
+            Ok(made) => Ok(made),
+            Err(Trouble::Missing(key)) => {
+                let is_wanted =
+                    |scheduler: &mut Scheduler, _: &mut Ended| scheduler.is_wanted(&job);
+                match self.with(is_wanted) {
+                    Some(true) => Err(self.missing(&key).await),
+                    _ => Err(Failure::Gone),
+                }
+            }
+            Err(Trouble::GaveUp) => Err(Failure::NoAnswer),
+        };
+        self.with(|scheduler, ended| scheduler.uploaded(job, result, ended));
+    }
+
+    /// Returns its checksum, or none if it would be zeros.
+    async fn make(&self, job: &mut UploadJob) -> Result<Option<u32>, Trouble> {
+        if let Some(key) = job.base() {
+            let stored = self.get(key.clone(), None).await?;
+            let found = job.open_base(&self.codec, stored);
+            job.take_base(&found.ok_or(Trouble::Missing(key))?);
+        }
+        for piece in job.inline() {
+            let found = self.fetch(&piece).await?;
+            job.take_inline(&piece, &found);
+        }
+        if job.is_zeros() {
+            return Ok(None);
+        }
+        let bytes = job.object(&self.codec);
         let crc = crc32c(&bytes);
-        let mut append = Append::new(name.to_string(), bytes);
+        let mut append = Append::new(job.name.to_string(), bytes);
         match self.append(&mut append).await? {
-            Appended::Ours => Ok(crc),
+            Appended::Ours => Ok(Some(crc)),
             Appended::Theirs => {
-                lock(&self.desk).broken = Some(format!("{name} was made twice"));
+                lock(&self.state).broken = Some(format!("{} was made twice", job.name));
                 Err(Trouble::GaveUp)
             }
         }
@@ -230,10 +354,10 @@ impl Front {
 
     async fn append(&self, append: &mut Append) -> Result<Appended, Trouble> {
         loop {
-            let reply = match self.far.ask(append.next()).await {
-                Reply::Unknown if lock(&self.desk).gives_up() => return Err(Trouble::GaveUp),
-                reply => reply,
-            };
+            let reply = self.far.ask(append.next()).await;
+            if reply == Reply::Unknown && self.gives_up() {
+                return Err(Trouble::GaveUp);
+            }
             if let Progress::Done(appended) = append.answer(reply) {
                 return Ok(appended);
             }
@@ -241,90 +365,92 @@ impl Front {
         }
     }
 
-    async fn record(&self) {
+    /// Makes a copy of a record.
+    async fn record(&self, twin: Twin) {
         let result = loop {
-            let Some((twin, call)) = lock(&self.desk).next_of_record() else {
+            let call = self.with(|scheduler, _| scheduler.next_call(twin));
+            let Some(call) = call.flatten() else {
                 break Ok(());
             };
             let reply = self.far.ask(call).await;
-            let mut state = lock(&self.desk);
             let is_unknown = reply == Reply::Unknown;
-            match state.writer.answer(twin, reply) {
-                Err(_) => break Err(Failure::Fenced),
-                Ok(Progress::Done(())) => {
-                    lock(&state.history).records();
-                    break Ok(());
-                }
-                Ok(Progress::More) if is_unknown && state.gives_up() => {
+            match self.with(|scheduler, _| scheduler.answer(twin, reply)) {
+                Some(Err(_)) => break Err(Failure::Fenced),
+                Some(Ok(Progress::Done(()))) | None => break Ok(()),
+                Some(Ok(Progress::More)) if is_unknown && self.gives_up() => {
                     break Err(Failure::NoAnswer);
                 }
-                Ok(Progress::More) => {}
+                Some(Ok(Progress::More)) => {}
             }
         };
-        let (ended, map) = {
-            let mut state = lock(&self.desk);
-            let ended = state.recorded(result);
-            (ended, state.writer.map_after(RECORDS_OF_A_MAP))
-        };
-        finish(ended);
-        if let Some(mut map) = map
-            && let Ok(Appended::Ours) = self.append(&mut map).await
-        {
-            lock(&self.desk).writer.map_made();
-        }
-        loop {
-            let mut keys = lock(&self.desk).writer.removals(1, 0);
-            let Some(key) = keys.pop() else {
-                return;
-            };
-            self.far.ask(Call::Remove { key }).await;
-            lock(&self.desk).writer.removed(1);
+        self.with(|scheduler, ended| scheduler.copied(result, ended));
+    }
+
+    /// The failure for the object `key`, which is missing: another writer may have the volume.
+    async fn missing(&self, key: &str) -> Failure {
+        match self.successor().await {
+            Successor::Found => Failure::Fenced,
+            Successor::Unknown => Failure::NoAnswer,
+            Successor::NotThere => {
+                let what = format!("{key} is gone, which the volume needs");
+                lock(&self.state).broken = Some(what);
+                Failure::NoAnswer
+            }
         }
     }
 
-    /// The failure for an object that is missing: another writer may have the volume.
-    async fn missing(&self) -> Failure {
-        for twin in Twin::BOTH {
-            let (successor, is_dead) = {
-                let state = lock(&self.desk);
-                (state.writer.successor(twin), state.is_dead)
+    /// Whether there is a record that only another writer can have made.
+    async fn successor(&self) -> Successor {
+        let question = |scheduler: &mut Scheduler, _: &mut Ended| {
+            let calls = Twin::BOTH.map(|twin| scheduler.successor(twin));
+            (scheduler.is_fenced(), calls)
+        };
+        let Some((is_fenced, calls)) = self.with(question) else {
+            return Successor::Unknown;
+        };
+        if is_fenced {
+            return Successor::Found;
+        }
+        for call in &calls {
+            // Without a question a record is in doubt, and will tell.
+            let reply = match call {
+                Some(call) => self.ask(call).await,
+                None => return Successor::Unknown,
             };
-            if is_dead {
-                return Failure::Gone;
-            }
-            let Some(call) = successor else {
-                // A record is in doubt, and will tell.
-                return Failure::NoAnswer;
-            };
-            match self.ask(&call).await {
-                Ok(Reply::Bytes(_)) => {
-                    let ended = {
-                        let mut state = lock(&self.desk);
-                        state.writer.succeeded();
-                        state.end_all(Failure::Fenced)
-                    };
-                    finish(ended);
-                    return Failure::Fenced;
-                }
+            match reply {
+                Ok(Reply::Bytes(_)) => return self.succeeded(&calls),
                 Ok(_) => {}
-                Err(_) => return Failure::NoAnswer,
-            }
-            let mut state = lock(&self.desk);
-            if twin == Twin::Second && state.writer.successor(twin) == Some(call) {
-                state.broken = Some("an object is gone that the volume needs".to_owned());
+                Err(_) => return Successor::Unknown,
             }
         }
-        Failure::NoAnswer
+        match self.with(question) {
+            Some((false, now)) if now == calls => Successor::NotThere,
+            Some((true, _)) => Successor::Found,
+            _ => Successor::Unknown,
+        }
+    }
+
+    /// The record is there that `calls` asked for, unless it is a later one of our own.
+    fn succeeded(&self, calls: &[Option<Call>; 2]) -> Successor {
+        let is_found = self.with(|scheduler, ended| {
+            if scheduler.successor(Twin::First) == calls[0] {
+                scheduler.succeeded(ended);
+            }
+            scheduler.is_fenced()
+        });
+        match is_found {
+            Some(true) => Successor::Found,
+            _ => Successor::Unknown,
+        }
     }
 }
 
 impl Store for Front {
     fn geometry(&self) -> Geometry {
-        let chunk_pages = lock(&self.desk).writer.manifest().chunk_pages() as u32;
         Geometry {
             block_bytes: PAGE as u32,
-            max_io_pages: chunk_pages,
-            write_unit_pages: chunk_pages,
+            max_io_pages: CHUNK_PAGES,
+            write_unit_pages: CHUNK_PAGES,
             queue_depth: 8,
             durability: Durability::Unstable,
             stable_pages: true,
@@ -332,9 +458,14 @@ impl Store for Front {
     }
 
     fn submit(&self, io: Io) {
-        let mut ended = Ended::new();
-        lock(&self.desk).submit(io, &mut ended);
-        finish(ended);
+        let mut io = Some(io);
+        self.with(|scheduler, ended| {
+            let io = io.take().expect("it is submitted once");
+            scheduler.submit(io, ended);
+        });
+        if let Some(io) = io {
+            io.fail(Failure::Gone);
+        }
         self.arrivals.wake_one();
     }
 }

@@ -1,6 +1,6 @@
-//! What a store knows: the writer of its volume, requests that wait, and what is under way. It
-//! waits for nothing and asks the bucket nothing; threads fetch [`Job`]s here and bring back how
-//! they ended.
+//! What a store of a volume knows: the writer, requests that wait, and what is under way. It waits
+//! for nothing and asks the bucket nothing; whoever drives it fetches [`Job`]s here and brings back
+//! how they ended.
 //!
 //! - invariant BS1: a commit ends well only after a record, or several, that hold every write which
 //!   had ended when the commit came. Writes that come later are staged beside it, for the next one.
@@ -10,11 +10,9 @@
 //!   failure of what it waits for. Of uploads that run side by side the first that fails ends what
 //!   waits; one that fails after that ends nothing, for its trouble is as old.
 
-use crate::jobs::{Job, Piece, ReadJob, Removed, UploadJob, piece_of, zero_tail};
-use crate::statistics::BucketStatistics;
-use crate::upkeep::REMOVED_AT_ONCE;
-use forebay_base::sync::Arc;
-use forebay_rt::wait::Slot;
+use crate::ended::Ended;
+use crate::job::{Job, PAGE, Piece, ReadJob, Removed, UploadJob};
+use crate::limits::{Limits, REMOVED_AT_ONCE};
 use forebay_store::{Extent, Failure, Io, IoKind, Request};
 use forebay_volume::{
     Append, Call, InlinePage, Manifest, Need, Opened, PAGE_BYTES, Progress, Reply, Scope, Source,
@@ -23,43 +21,11 @@ use forebay_volume::{
 use std::collections::VecDeque;
 use std::ops::Range;
 
-const PAGE: usize = PAGE_BYTES as usize;
-/// Chunks of no use that stay in any case, for those who opened the volume a little earlier.
-const FREE_DEAD_CHUNKS: u64 = 64;
-
 /// Pages of records that may be useless if nobody said how many: as many as are needed, or these.
 const SPARE_PAGES: u64 = 4096;
 
-/// How much a store does at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
-    /// Pages that are staged at most.
-    pub(crate) staged_pages: usize,
-    /// Chunks that are uploaded at once at most.
-    pub(crate) uploads: usize,
-    /// See [`crate::BucketSettings::dead_percent`].
-    pub(crate) dead_percent: Option<u32>,
-}
-
-/// Requests that have ended, to be finished by whoever holds no lock.
-#[derive(Default)]
-#[must_use = "each request has to be finished"]
-pub(crate) struct Ended(Vec<(Io, Result<(), Failure>)>);
-
-impl Ended {
-    pub(crate) fn push(&mut self, io: Io, result: Result<(), Failure>) {
-        self.0.push((io, result));
-    }
-
-    pub(crate) fn finish(self) {
-        for (io, result) in self.0 {
-            match result {
-                Ok(()) => io.succeed(),
-                Err(failure) => io.fail(failure),
-            }
-        }
-    }
-}
+/// Called when the volume is left to others, or cannot be: then with false.
+pub type Closing = Box<dyn FnOnce(bool) + Send>;
 
 /// How far the record is that a commit waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +79,7 @@ enum Standing {
 }
 
 /// See above.
-pub(crate) struct Desk {
+pub struct Scheduler {
     writer: Writer,
     limits: Limits,
     standing: Standing,
@@ -140,13 +106,16 @@ pub(crate) struct Desk {
     mapping: Mapping,
     moving: Moving,
     removing: Removing,
-    closing: Option<Arc<Slot<bool>>>,
+    closing: Option<Closing>,
+    /// How often what was staged became that of a commit.
+    begun_commits: u64,
     is_stopped: bool,
 }
 
-impl Desk {
-    pub(crate) fn new(writer: Writer, limits: Limits, is_read_only: bool) -> Desk {
-        Desk {
+impl Scheduler {
+    /// For `writer`, or for a volume that is only read.
+    pub fn new(writer: Writer, limits: Limits, is_read_only: bool) -> Scheduler {
+        Scheduler {
             writer,
             limits,
             standing: if is_read_only {
@@ -170,12 +139,13 @@ impl Desk {
             moving: Moving::Rests,
             removing: Removing::No,
             closing: None,
+            begun_commits: 0,
             is_stopped: false,
         }
     }
 
     /// Reads of `opened` from now on. Returns the bytes that are others there.
-    pub(crate) fn follow(&mut self, opened: Opened) -> Vec<Range<u64>> {
+    pub fn follow(&mut self, opened: Opened) -> Vec<Range<u64>> {
         let changed = self
             .writer
             .map()
@@ -184,15 +154,29 @@ impl Desk {
         changed
     }
 
-    pub(crate) fn manifest(&self) -> Manifest {
+    /// What never changes of the volume.
+    pub fn manifest(&self) -> Manifest {
         *self.writer.manifest()
     }
 
-    pub(crate) fn is_read_only(&self) -> bool {
+    /// What is known of the volume.
+    pub fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    /// How often what was staged became that of a commit. It happens in
+    /// [`Scheduler::next_job`] alone, before anything else is staged there.
+    pub fn begun_commits(&self) -> u64 {
+        self.begun_commits
+    }
+
+    /// Whether the volume is only read.
+    pub fn is_read_only(&self) -> bool {
         self.standing == Standing::ReadOnly
     }
 
-    pub(crate) fn is_fenced(&self) -> bool {
+    /// Whether another writer has the volume.
+    pub fn is_fenced(&self) -> bool {
         self.writer.is_fenced()
     }
 
@@ -200,18 +184,19 @@ impl Desk {
         self.recording != Recording::No
     }
 
-    pub(crate) fn is_stopped(&self) -> bool {
+    /// Whether [`Scheduler::stop`] was called.
+    pub fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
     /// The number of the record that is another writer's, if this one found it as its own next one.
-    pub(crate) fn last_number(&self) -> u64 {
+    pub fn last_number(&self) -> u64 {
         self.writer.map().number()
     }
 
     /// What to ask when an object is missing, for one copy of a record; none if this is no writer,
     /// or knows it already.
-    pub(crate) fn successor(&self, twin: Twin) -> Option<Call> {
+    pub fn successor(&self, twin: Twin) -> Option<Call> {
         if self.standing == Standing::ReadOnly || self.is_fenced() {
             return None;
         }
@@ -219,7 +204,7 @@ impl Desk {
     }
 
     /// The record is there: another writer has the volume.
-    pub(crate) fn succeeded(&mut self, ended: &mut Ended) {
+    pub fn succeeded(&mut self, ended: &mut Ended) {
         self.writer.succeeded();
         // A record that is under way ends what waits when it ends.
         if !self.is_recording() {
@@ -228,14 +213,14 @@ impl Desk {
     }
 
     /// Takes `io`.
-    pub(crate) fn submit(&mut self, io: Io, ended: &mut Ended) {
+    pub fn submit(&mut self, io: Io, ended: &mut Ended) {
         let request = io.request();
         if request.kind == IoKind::Read {
             // What lies there by now is another writer's, and older bytes look like newer ones.
             if self.is_fenced() {
                 return ended.push(io, Err(Failure::Fenced));
             }
-            return self.begin_read(io, false, ended);
+            return self.begin_read(io, ended);
         }
         if let Some(result) = self.refusal(request) {
             return ended.push(io, result);
@@ -271,7 +256,13 @@ impl Desk {
         }
     }
 
-    fn begin_read(&mut self, mut io: Io, is_repeated: bool, ended: &mut Ended) {
+    fn begin_read(&mut self, mut io: Io, ended: &mut Ended) {
+        let pieces = self.fill(&mut io);
+        self.queue_read(io, pieces, false, ended);
+    }
+
+    /// Fills the pages that are known. Returns where the others lie.
+    fn fill(&self, io: &mut Io) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         let format = self.manifest().pages;
         let first_page = io.request().offset_bytes / PAGE_BYTES;
@@ -291,40 +282,48 @@ impl Desk {
                     io.fill_page(index, 0, bytes);
                     continue;
                 }
-                source => piece_of(index, page, source),
+                source => Piece::new(index, page, source),
             };
+            let piece = piece.expect("it lies in the bucket");
             let last = pieces.last_mut();
             if !last.is_some_and(|last| last.goes_on_with(&piece, format)) {
                 pieces.push(piece);
             }
         }
-        if pieces.is_empty() {
-            zero_tail(&mut io);
-            return ended.push(io, Ok(()));
-        }
-        self.reads.push_back(Box::new(ReadJob {
+        pieces
+    }
+
+    fn queue_read(&mut self, io: Io, pieces: Vec<Piece>, is_repeated: bool, ended: &mut Ended) {
+        let job = ReadJob {
             io,
             pieces,
             number: self.writer.map().number(),
             is_repeated,
-        }));
+        };
+        if job.pieces.is_empty() {
+            return ended.push(job.filled(), Ok(()));
+        }
+        self.reads.push_back(Box::new(job));
     }
 
-    /// Reads again what a commit and `gc` may have moved.
+    /// Reads again what commits may have moved, and `gc` or this writer removed: the object `key`
+    /// was not there.
     ///
     /// # Errors
-    /// The request, if that was done before.
-    pub(crate) fn read_again(&mut self, job: ReadJob, ended: &mut Ended) -> Result<(), Io> {
-        if job.is_repeated {
+    /// The request, if it still needs that object, and has insisted on it before.
+    pub fn read_again(&mut self, mut job: ReadJob, key: &str, ended: &mut Ended) -> Result<(), Io> {
+        let pieces = self.fill(&mut job.io);
+        let is_needed = pieces.iter().any(|piece| piece.key() == key);
+        if is_needed && job.is_repeated {
             return Err(job.io);
         }
-        self.begin_read(job.io, true, ended);
+        self.queue_read(job.io, pieces, is_needed, ended);
         Ok(())
     }
 
     /// Reads what a newer state has.
-    pub(crate) fn read_newer(&mut self, job: ReadJob, ended: &mut Ended) {
-        self.begin_read(job.io, false, ended);
+    pub fn read_newer(&mut self, job: ReadJob, ended: &mut Ended) {
+        self.begin_read(job.io, ended);
     }
 
     /// Carries out what waits, as far as it can be now.
@@ -387,12 +386,12 @@ impl Desk {
     }
 
     /// Most uploads at once from now on: no more than memory allows.
-    pub(crate) fn limit_uploads(&mut self, most: usize) {
+    pub fn limit_uploads(&mut self, most: usize) {
         self.uploads.limit(most.min(self.limits.uploads));
     }
 
     /// A job that can be done now.
-    pub(crate) fn next_job(&mut self, ended: &mut Ended) -> Option<Job> {
+    pub fn next_job(&mut self, ended: &mut Ended) -> Option<Job> {
         if let Some(read) = self.reads.pop_front() {
             return Some(Job::Read(read));
         }
@@ -433,6 +432,7 @@ impl Desk {
         if self.committing.is_empty() {
             self.committing = std::mem::take(&mut self.commits);
             if !self.committing.is_empty() {
+                self.begun_commits += 1;
                 self.writer.freeze();
                 self.uploads.freeze();
             }
@@ -507,15 +507,19 @@ impl Desk {
     fn start_upload(&mut self, scope: Scope) -> Option<Job> {
         let (chunk, name) = self.uploads.next(&mut self.writer, scope)?;
         let spare = self.spares.pop().unwrap_or_default();
-        let job = UploadJob::new(&self.writer, scope, chunk, name, spare);
-        Some(Job::Upload(UploadJob {
-            failures_before: self.upload_failures,
-            ..job
-        }))
+        let mut job = UploadJob::new(&self.writer, scope, chunk, name, spare);
+        job.failures_before = self.upload_failures;
+        Some(Job::Upload(job))
+    }
+
+    /// Whether the object of `job` still serves for something. If the record gave up that it was
+    /// for, it does not, and what it is made of may be gone.
+    pub fn is_wanted(&self, job: &UploadJob) -> bool {
+        self.writer.is_wanted(job.name)
     }
 
     /// An upload has ended, with the checksum of its object.
-    pub(crate) fn uploaded(
+    pub fn uploaded(
         &mut self,
         job: UploadJob,
         result: Result<Option<u32>, Failure>,
@@ -535,8 +539,9 @@ impl Desk {
                 self.settle(ended);
             }
             Err(failure) => {
+                let is_wanted = self.writer.is_wanted(job.name);
                 self.writer.not_made(job.name);
-                if job.failures_before < self.upload_failures {
+                if job.failures_before < self.upload_failures || !is_wanted {
                     // What waited for it then has ended. What waits now came later, perhaps to a
                     // bucket that is well again: it asks for the chunk anew.
                     return self.settle(ended);
@@ -561,17 +566,20 @@ impl Desk {
     }
 
     /// What to ask for this copy of the record that is being made.
-    pub(crate) fn next_call(&self, twin: Twin) -> Option<Call> {
+    pub fn next_call(&self, twin: Twin) -> Option<Call> {
         self.writer.next(twin)
     }
 
     /// Takes the answer.
-    pub(crate) fn answer(&mut self, twin: Twin, reply: Reply) -> Result<Progress<()>, VolumeFault> {
+    ///
+    /// # Errors
+    /// [`VolumeFault::Fenced`]: another writer has the volume.
+    pub fn answer(&mut self, twin: Twin, reply: Reply) -> Result<Progress<()>, VolumeFault> {
         self.writer.answer(twin, reply)
     }
 
     /// A copy of a record has ended.
-    pub(crate) fn copied(&mut self, result: Result<(), Failure>, ended: &mut Ended) {
+    pub fn copied(&mut self, result: Result<(), Failure>, ended: &mut Ended) {
         self.copies -= 1;
         self.recorded = self.recorded.and(result);
         if self.is_fenced() {
@@ -589,7 +597,7 @@ impl Desk {
         }
         if recorded == Recording::Last {
             if let Some(closing) = self.closing.take() {
-                closing.set(result.is_ok());
+                closing(result.is_ok());
             }
             return;
         }
@@ -618,7 +626,7 @@ impl Desk {
             ended.push(io, Err(Failure::Fenced));
         }
         if let Some(closing) = self.closing.take() {
-            closing.set(false);
+            closing(false);
         }
     }
 
@@ -639,7 +647,7 @@ impl Desk {
     }
 
     /// Pages were read that are to be moved.
-    pub(crate) fn moved(&mut self, pages: Vec<(u64, InlinePage, Vec<u8>)>) {
+    pub fn moved(&mut self, pages: Vec<(u64, InlinePage, Vec<u8>)>) {
         for (page, from, bytes) in pages {
             self.writer.moved(page, from, bytes);
         }
@@ -651,13 +659,16 @@ impl Desk {
             return None;
         }
         let most_dead_bytes = self.most_dead_bytes().unwrap_or(u64::MAX);
-        let append: Append = self.writer.map_to_make(most_dead_bytes)?;
+        let append: Append = match self.limits.map_records {
+            Some(records) => self.writer.map_after(records),
+            None => self.writer.map_to_make(most_dead_bytes),
+        }?;
         self.mapping = Mapping::One;
         Some(Job::Map(append))
     }
 
     /// A map was made, or not: without it more is read at the next start, and kept until then.
-    pub(crate) fn mapped(&mut self, is_made: bool) {
+    pub fn mapped(&mut self, is_made: bool) {
         self.mapping = if is_made {
             Mapping::No
         } else {
@@ -688,7 +699,7 @@ impl Desk {
             return None;
         }
         let percent = u64::from(self.limits.dead_percent?);
-        let least = FREE_DEAD_CHUNKS * self.manifest().whole_object_bytes();
+        let least = self.limits.free_dead_chunks * self.manifest().whole_object_bytes();
         let most = (self.writer.live_bytes() / 100).saturating_mul(percent);
         Some(most.max(least))
     }
@@ -702,7 +713,7 @@ impl Desk {
     }
 
     /// A removal of `count` objects has ended.
-    pub(crate) fn removed(&mut self, count: usize, removed: Removed) {
+    pub fn removed(&mut self, count: usize, removed: Removed) {
         if removed == Removed::Done {
             self.writer.removed(count);
         }
@@ -713,30 +724,16 @@ impl Desk {
         };
     }
 
-    /// What is known of the volume; not what was asked for it.
-    pub(crate) fn statistics(&self) -> BucketStatistics {
-        BucketStatistics {
-            epoch: self.writer.map().epoch(),
-            record: self.writer.map().number(),
-            is_fenced: self.is_fenced(),
-            staged_bytes: self.writer.staged_pages() as u64 * PAGE_BYTES,
-            log_records: self.writer.log_records(),
-            live_bytes: self.writer.live_bytes(),
-            dead_bytes: self.writer.dead_bytes(),
-            ..BucketStatistics::default()
-        }
-    }
-
-    /// Leaves the volume to others, if nothing is left to commit. `closing` is set when that is
+    /// Leaves the volume to others, if nothing is left to commit. `closing` is called when that is
     /// done, or cannot be done.
-    pub(crate) fn close(&mut self, closing: Arc<Slot<bool>>) {
+    pub fn close(&mut self, closing: Closing) {
         match self.standing {
-            Standing::ReadOnly => return closing.set(true),
-            Standing::Closed => return closing.set(!self.writer.is_recording()),
+            Standing::ReadOnly => return closing(true),
+            Standing::Closed => return closing(!self.writer.is_recording()),
             Standing::Writer => {}
         }
         if self.is_fenced() || self.closing.is_some() {
-            return closing.set(false);
+            return closing(false);
         }
         self.closing = Some(closing);
     }
@@ -756,18 +753,18 @@ impl Desk {
             return self.start_record(Recording::Last);
         }
         if let Some(closing) = self.closing.take() {
-            closing.set(false);
+            closing(false);
         }
         None
     }
 
     /// Lets the threads end once nothing is left.
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         self.is_stopped = true;
     }
 
     /// The run from byte `offset_bytes` to at most `end_bytes`.
-    pub(crate) fn extent_at(&self, offset_bytes: u64, end_bytes: u64) -> Extent {
+    pub fn extent_at(&self, offset_bytes: u64, end_bytes: u64) -> Extent {
         let chunk_bytes = u64::from(self.manifest().chunk_bytes);
         let end_bytes_in = end_bytes.min(self.manifest().length_bytes);
         let is_hole = |chunk: u64| chunk >= self.manifest().chunks() || self.writer.is_hole(chunk);

@@ -1,0 +1,31 @@
+//! Requests that have ended.
+
+use forebay_store::{Failure, Io};
+
+/// Requests that have ended, to be finished by whoever holds no lock.
+#[derive(Default)]
+#[must_use = "each request has to be finished"]
+pub struct Ended(Vec<(Io, Result<(), Failure>)>);
+
+impl Ended {
+    /// Notes how `io` ended.
+    pub fn push(&mut self, io: Io, result: Result<(), Failure>) {
+        self.0.push((io, result));
+    }
+
+    /// The requests that ended well.
+    pub fn succeeded(&self) -> impl Iterator<Item = &Io> {
+        let well = self.0.iter().filter(|(_, result)| result.is_ok());
+        well.map(|(io, _)| io)
+    }
+
+    /// Tells whoever submitted them. No lock is held then.
+    pub fn finish(self) {
+        for (io, result) in self.0 {
+            match result {
+                Ok(()) => io.succeed(),
+                Err(failure) => io.fail(failure),
+            }
+        }
+    }
+}
