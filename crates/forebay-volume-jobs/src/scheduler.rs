@@ -539,9 +539,8 @@ impl Scheduler {
                 self.settle(ended);
             }
             Err(failure) => {
-                let is_wanted = self.writer.is_wanted(job.name);
                 self.writer.not_made(job.name);
-                if job.failures_before < self.upload_failures || !is_wanted {
+                if job.failures_before < self.upload_failures {
                     // What waited for it then has ended. What waits now came later, perhaps to a
                     // bucket that is well again: it asks for the chunk anew.
                     return self.settle(ended);
