@@ -1,4 +1,4 @@
-//! A client of a process: it writes, reads and syncs its own pages of the volume.
+//! A client of a process: it writes, discards, reads and syncs its own pages of the volume.
 
 use super::front::stamp_of;
 use super::history::History;
@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 const LONGEST_CALL_PAGES: u64 = 24;
+/// Two whole chunks, and parts of the ones beside them.
+const LONGEST_DISCARD_PAGES: u64 = 48;
 
 /// What the clients of a process share.
 pub(super) struct Shared {
@@ -52,11 +54,13 @@ pub(super) async fn work(shared: Arc<Shared>, file: File, pages: Range<u64>, mut
                 let page = pages.start + chance.below(pages.end - pages.start);
                 read(&shared, &file, page, &known).await;
             }
+            4 => {
+                let discarded = part(&pages, LONGEST_DISCARD_PAGES, &mut chance);
+                change(&shared, &file, discarded, true, &mut known).await;
+            }
             _ => {
-                let length = 1 + chance.below(LONGEST_CALL_PAGES);
-                let first = pages.start + chance.below(pages.end - pages.start);
-                let written = first..(first + length).min(pages.end);
-                write(&shared, &file, written, &mut known).await;
+                let written = part(&pages, LONGEST_CALL_PAGES, &mut chance);
+                change(&shared, &file, written, false, &mut known).await;
             }
         }
         let rest = Span::from_micros(chance.below(20_000));
@@ -64,16 +68,39 @@ pub(super) async fn work(shared: Arc<Shared>, file: File, pages: Range<u64>, mut
     }
 }
 
-async fn write(shared: &Shared, file: &File, pages: Range<u64>, known: &mut BTreeMap<u64, u64>) {
+/// Some of `pages`, `most` of them at most.
+fn part(pages: &Range<u64>, most: u64, chance: &mut Prng) -> Range<u64> {
+    let length = 1 + chance.below(most);
+    let first = pages.start + chance.below(pages.end - pages.start);
+    first..(first + length).min(pages.end)
+}
+
+/// Writes `pages`, or discards them: then they are zeros.
+async fn change(
+    shared: &Shared,
+    file: &File,
+    pages: Range<u64>,
+    discards: bool,
+    known: &mut BTreeMap<u64, u64>,
+) {
     let mut bytes = vec![0; ((pages.end - pages.start) * PAGE_BYTES) as usize];
     for (page, bytes) in pages.clone().zip(bytes.chunks_mut(PAGE_BYTES as usize)) {
-        let stamp = shared.next_stamp.fetch_add(1, Ordering::Relaxed);
+        let stamp = if discards {
+            0
+        } else {
+            shared.next_stamp.fetch_add(1, Ordering::Relaxed)
+        };
         bytes[..8].copy_from_slice(&stamp.to_le_bytes());
         lock(&shared.history).write_begins(page, stamp);
         known.insert(page, stamp);
     }
-    let written = file.write_at(&bytes, pages.start * PAGE_BYTES).await;
-    if written.is_ok() {
+    let range = pages.start * PAGE_BYTES..pages.end * PAGE_BYTES;
+    let changed = if discards {
+        file.discard(range).await
+    } else {
+        file.write_at(&bytes, range.start).await
+    };
+    if changed.is_ok() {
         let mut history = lock(&shared.history);
         pages.for_each(|page| history.write_returned(page));
     } else {

@@ -82,15 +82,7 @@ impl State {
             self.frozen = self.stamps.clone();
         }
         for io in ended.succeeded() {
-            if io.request().kind != IoKind::Write {
-                continue;
-            }
-            let first = io.request().offset_bytes / PAGE_BYTES;
-            for index in 0..io.page_count() {
-                let mut bytes = [0; 8];
-                io.copy_page(index, 0, &mut bytes);
-                self.stamps.insert(first + index as u64, stamp_of(&bytes));
-            }
+            note_change(&mut self.stamps, io);
         }
         let is_recording = scheduler.writer().is_recording();
         if is_recording && !was_recording {
@@ -98,6 +90,29 @@ impl State {
         }
         if was_recording && !is_recording {
             lock(&self.history).records();
+        }
+    }
+}
+
+/// Notes in `stamps` what `io` has changed, if it has.
+fn note_change(stamps: &mut Stamps, io: &Io) {
+    let request = io.request();
+    let first = request.offset_bytes / PAGE_BYTES;
+    let end = (request.offset_bytes + request.length_bytes) / PAGE_BYTES;
+    for page in first..end {
+        let stamp = match request.kind {
+            IoKind::Write => {
+                let mut bytes = [0; 8];
+                io.copy_page((page - first) as usize, 0, &mut bytes);
+                stamp_of(&bytes)
+            }
+            IoKind::Discard => 0,
+            IoKind::Read | IoKind::Commit | IoKind::SetLength => return,
+        };
+        if stamp == 0 {
+            stamps.remove(&page);
+        } else {
+            stamps.insert(page, stamp);
         }
     }
 }

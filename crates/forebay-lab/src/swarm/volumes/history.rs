@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The stamp of each page that was ever written; a page without one is zeros.
+/// The stamp of each page that has one. The others are zeros: they were never written, or
+/// discarded after that.
 pub(super) type State = BTreeMap<u64, u64>;
 
 /// Of one process that had the volume.
@@ -18,7 +19,7 @@ pub(super) struct History {
     promised: BTreeMap<u64, usize>,
 }
 
-/// A write of a page.
+/// A write of a page, or a discard, whose stamp is 0.
 #[derive(Clone, Copy, Debug)]
 struct Write {
     stamp: u64,
@@ -111,7 +112,7 @@ impl History {
     /// What is wrong with `page`, of which write `count` was promised, if it has this `stamp`.
     fn judge_page(&self, page: u64, count: usize, stamp: u64) -> Option<String> {
         let writes = &self.written[&page];
-        let at = writes.iter().position(|write| write.stamp == stamp);
+        let at = writes.iter().rposition(|write| write.stamp == stamp);
         if at.is_some_and(|at| at + 1 >= count) {
             return None;
         }
@@ -175,6 +176,20 @@ mod tests {
             .judge(&state(&[(1, 10)]))
             .expect("a newer one is known");
         assert!(old.contains("commit 1, and commit 2"), "{old}");
+    }
+
+    #[test]
+    fn a_discard_is_a_write_of_zeros() {
+        let mut history = History::new(state(&[(1, 9)]));
+        write(&mut history, 1, 0);
+        write(&mut history, 1, 10);
+        let begun = history.sync_begins(|_| true);
+        history.sync_returned(begun);
+        history.tries(State::new());
+        let lost = history.judge(&State::new()).expect("a promise is broken");
+        assert!(lost.contains("has write 2 of 3"), "{lost}");
+        write(&mut history, 1, 0);
+        assert_eq!(history.judge(&State::new()), None);
     }
 
     /// Seed 1795739401182: a sync was taken to promise a write that the engine had refused.
