@@ -9,7 +9,7 @@ use forebay_rt::say;
 use forebay_store::{Failure, Io};
 use forebay_volume::{
     Append, Appended, Body, Call, InlinePage, Manifest, PAGE_BYTES, PageCodec, Progress, Record,
-    Reply, Source, Twin, VolumeFault, Writer, crc32c,
+    Reply, Twin, VolumeFault, Writer, crc32c,
 };
 use forebay_volume_jobs::{Piece, ReadJob, Removed, UploadJob};
 
@@ -239,9 +239,8 @@ impl Asker {
         page: u64,
         from: InlinePage,
     ) -> Option<Vec<u8>> {
-        let InlinePage { record, at, crc } = from;
-        let piece = Piece::new(0, page, Source::Record { record, at, crc })?;
-        self.fetch(codec, &piece, false).ok()?
+        self.fetch(codec, &Piece::in_record(page, from), false)
+            .ok()?
     }
 
     /// Removes objects that the writer of the volume with `manifest` does not need, but for those

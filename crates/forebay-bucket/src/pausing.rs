@@ -1,4 +1,4 @@
-//! A wait of a thread that somebody may end.
+//! An interruptible wait.
 
 use forebay_base::Span;
 use forebay_rt::thread::{Stopwatch, pause_current};

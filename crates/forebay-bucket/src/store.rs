@@ -16,8 +16,8 @@ use forebay_store::{
     Crew, Durability, Extent, Failure, Geometry, Io, IoKind, ObjectId, Request, Store,
 };
 use forebay_volume::{
-    Access, Appended, Call, INLINE_PAGES, MAPPED_KEY, Manifest, Map, OwnerKey, PAGE_BYTES,
-    PageCodec, PageFormat, SnapshotName, Twin, VolumeFault, Writer,
+    Access, Call, INLINE_PAGES, Manifest, Map, OwnerKey, PAGE_BYTES, PageCodec, PageFormat,
+    SnapshotName, Twin, VolumeFault, Writer,
 };
 use forebay_volume_jobs::{Ended, Job, Limits, ReadJob, Scheduler};
 use std::fmt;
@@ -529,14 +529,7 @@ impl Core {
             Job::Map(mut append) => {
                 // A map that could not be made is made some records later.
                 let made = self.asker.append(&mut append);
-                // The mark counts, whoever made it and whatever its bytes are.
-                let is_mark = append.key() == MAPPED_KEY;
-                let is_made = match made {
-                    Ok(Appended::Ours) => true,
-                    Ok(Appended::Theirs) => is_mark,
-                    Err(_) => false,
-                };
-                lock(&self.scheduler).mapped(is_made);
+                lock(&self.scheduler).mapped(append.key(), made.ok());
             }
             Job::Remove(keys) => {
                 let manifest = lock(&self.scheduler).manifest();

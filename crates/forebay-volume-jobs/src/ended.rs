@@ -2,7 +2,7 @@
 
 use forebay_store::{Failure, Io};
 
-/// Requests that have ended, to be finished by whoever holds no lock.
+/// Requests that have ended. Finish them once the lock is released.
 #[derive(Default)]
 #[must_use = "each request has to be finished"]
 pub struct Ended(Vec<(Io, Result<(), Failure>)>);
@@ -19,7 +19,7 @@ impl Ended {
         well.map(|(io, _)| io)
     }
 
-    /// Tells whoever submitted them. No lock is held then.
+    /// Tells their submitters. Hold no lock.
     pub fn finish(self) {
         for (io, result) in self.0 {
             match result {

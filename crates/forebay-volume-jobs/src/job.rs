@@ -22,7 +22,7 @@ pub enum Job {
     Move(Vec<(u64, InlinePage)>),
     /// A map, which shortens the next start.
     Map(Append),
-    /// The removal of objects that nobody needs.
+    /// Objects to remove, which nobody needs.
     Remove(Vec<String>),
 }
 
@@ -86,6 +86,13 @@ impl Piece {
         })
     }
 
+    /// Page `page` of the volume, which lies in a record.
+    pub fn in_record(page: u64, from: InlinePage) -> Piece {
+        let InlinePage { record, at, crc } = from;
+        let source = Source::Record { record, at, crc };
+        Piece::new(0, page, source).expect("a record lies in the bucket")
+    }
+
     /// The key of its object, and of the second copy if there is one.
     pub fn keys(&self) -> Vec<String> {
         match self.holder {
@@ -140,7 +147,7 @@ pub struct UploadJob {
     first_page: u64,
     /// The number of the writer that makes it.
     pub writer: u128,
-    /// What is known of its pages; afterwards the memory, if nobody shares it any more.
+    /// Its pages, as far as they are known. After the upload, the memory, to be used again.
     pub bytes: Vec<u8>,
     /// The object that it replaces, and the pages that are taken over from there, by their places.
     base: Option<(ChunkObject, Vec<usize>)>,

@@ -15,8 +15,8 @@ use crate::job::{Job, PAGE, Piece, ReadJob, Removed, UploadJob};
 use crate::limits::{Limits, REMOVED_AT_ONCE};
 use forebay_store::{Extent, Failure, Io, IoKind, Request};
 use forebay_volume::{
-    Append, Call, InlinePage, Manifest, Need, Opened, PAGE_BYTES, Progress, Reply, Scope, Source,
-    Twin, Uploads, VolumeFault, Writer,
+    Append, Appended, Call, InlinePage, MAPPED_KEY, Manifest, Need, Opened, PAGE_BYTES, Progress,
+    Reply, Scope, Source, Twin, Uploads, VolumeFault, Writer,
 };
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -666,8 +666,15 @@ impl Scheduler {
         Some(Job::Map(append))
     }
 
-    /// A map was made, or not: without it more is read at the next start, and kept until then.
-    pub fn mapped(&mut self, is_made: bool) {
+    /// The job of the map with this key has ended; without a result it was not made. Then more is
+    /// read at the next start, and kept until then.
+    pub fn mapped(&mut self, key: &str, made: Option<Appended>) {
+        let is_made = match made {
+            Some(Appended::Ours) => true,
+            // The mark counts, whoever made it and whatever its bytes are.
+            Some(Appended::Theirs) => key == MAPPED_KEY,
+            None => false,
+        };
         self.mapping = if is_made {
             Mapping::No
         } else {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 const LONGEST_CALL_PAGES: u64 = 24;
-/// Two whole chunks, and parts of the ones beside them.
+/// Enough for two whole chunks and parts of their neighbours.
 const LONGEST_DISCARD_PAGES: u64 = 48;
 
 /// What the clients of a process share.

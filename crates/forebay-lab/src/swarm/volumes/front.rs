@@ -10,8 +10,8 @@ use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
 use forebay_store::{Durability, Failure, Geometry, Io, IoKind, Store};
 use forebay_volume::{
-    Append, Appended, Call, InlinePage, MAPPED_KEY, Opened, PAGE_BYTES, PageCodec, Progress, Reply,
-    Source, Twin, Writer, crc32c,
+    Append, Appended, Call, InlinePage, Opened, PAGE_BYTES, PageCodec, Progress, Reply, Twin,
+    Writer, crc32c,
 };
 use forebay_volume_jobs::{Ended, Job, Limits, Piece, ReadJob, Removed, Scheduler, UploadJob};
 use std::ops::Range;
@@ -207,13 +207,7 @@ impl Front {
             Job::Move(pages) => self.read_to_move(pages).await,
             Job::Map(mut append) => {
                 let made = self.append(&mut append).await;
-                let is_mark = append.key() == MAPPED_KEY;
-                let is_made = match made {
-                    Ok(Appended::Ours) => true,
-                    Ok(Appended::Theirs) => is_mark,
-                    Err(_) => false,
-                };
-                self.with(|scheduler, _| scheduler.mapped(is_made));
+                self.with(|scheduler, _| scheduler.mapped(append.key(), made.ok()));
             }
             Job::Remove(keys) => {
                 let count = keys.len();
@@ -314,10 +308,7 @@ impl Front {
     async fn read_to_move(&self, pages: Vec<(u64, InlinePage)>) {
         let mut read = Vec::new();
         for (page, from) in pages {
-            let InlinePage { record, at, crc } = from;
-            let piece = Piece::new(0, page, Source::Record { record, at, crc });
-            let piece = piece.expect("it lies in a record");
-            if let Ok(bytes) = self.fetch(&piece).await {
+            if let Ok(bytes) = self.fetch(&Piece::in_record(page, from)).await {
                 read.push((page, from, bytes));
             }
         }
