@@ -6,6 +6,10 @@
 //!
 //! A snapshot that this listing does not show was pinned after that state, so it is of that one or
 //! of a later one, and needs nothing of what is removed: see VB8 and VB23.
+//!
+//! - invariant VB25: whoever reads snapshots lists them again, until a listing shows none that was
+//!   not read. So a snapshot may be kept under a second name without a pin, if the first one is
+//!   still there afterwards: a listing shows one of them at any time.
 
 use crate::append::Append;
 use crate::call::{Call, Progress, Reply};
@@ -90,6 +94,8 @@ pub struct Holding {
     manifest: Manifest,
     pins: Pins,
     step: Step,
+    /// The snapshots that were read, or are gone.
+    known: BTreeSet<SnapshotName>,
     held: Held,
 }
 
@@ -111,6 +117,7 @@ impl Holding {
             manifest,
             pins,
             step: Step::Pins,
+            known: BTreeSet::new(),
             held,
         }
     }
@@ -152,7 +159,8 @@ impl Holding {
             (Step::List, Reply::Keys(keys)) => {
                 let names = keys.iter().filter_map(|(key, _)| SnapshotName::of_key(key));
                 let names: BTreeSet<SnapshotName> = names.collect();
-                Step::Read(names.into_iter().collect(), Twin::First, None)
+                let new = names.difference(&self.known).copied();
+                Step::Read(new.collect(), Twin::First, None)
             }
             (Step::Read(names, twin, fault), reply) => self.read(names, twin, fault, reply)?,
             // The same is asked again.
@@ -189,7 +197,7 @@ impl Holding {
 
     fn read(
         &mut self,
-        mut names: Vec<SnapshotName>,
+        names: Vec<SnapshotName>,
         twin: Twin,
         fault: Option<VolumeFault>,
         reply: Reply,
@@ -202,8 +210,7 @@ impl Holding {
                 match Snapshot::decode(&self.manifest, &name.key(twin), &bytes) {
                     Ok(snapshot) => {
                         self.held.add(&snapshot.map);
-                        names.pop();
-                        return Ok(Step::Read(names, Twin::First, None));
+                        return Ok(self.read_next(names));
                     }
                     Err(damage @ VolumeFault::Damaged { .. }) => Some(damage),
                     Err(fault) => return Err(fault),
@@ -216,10 +223,52 @@ impl Holding {
             (Twin::First, fault) => Ok(Step::Read(names, Twin::Second, fault)),
             (Twin::Second, Some(fault)) => Err(fault),
             // It was removed since it was listed.
-            (Twin::Second, None) => {
-                names.pop();
-                Ok(Step::Read(names, Twin::First, None))
-            }
+            (Twin::Second, None) => Ok(self.read_next(names)),
         }
+    }
+
+    /// The last one of `names` is known. See invariant VB25.
+    fn read_next(&mut self, mut names: Vec<SnapshotName>) -> Step {
+        self.known.extend(names.pop());
+        if names.is_empty() {
+            return Step::List;
+        }
+        Step::Read(names, Twin::First, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// VB25: between the listing and the reading a snapshot was kept under another name, and
+    /// removed under the first.
+    #[test]
+    fn a_snapshot_that_has_got_another_name_meanwhile_is_read() {
+        let manifest = Manifest::new(1, 1 << 20, 64 << 10).expect("it is possible");
+        let map = Map::new(&manifest);
+        let snapshot = Snapshot { taken_ms: 5, map }.encode();
+        let [first, second]: [SnapshotName; 2] =
+            ["monday", "clone"].map(|name| name.parse().expect("it is a name"));
+        let listed = |name: SnapshotName| Reply::Keys(vec![(name.key(Twin::First), 1)]);
+        let mut holding = Holding::new(manifest, Pins::Respect, Held::default());
+        let replies = [
+            Reply::Keys(Vec::new()),
+            listed(first),
+            Reply::Missing,
+            Reply::Missing,
+            listed(second),
+            Reply::Bytes(snapshot),
+            listed(second),
+        ];
+        let mut asked = Vec::new();
+        for reply in replies {
+            asked.push(holding.next());
+            let is_last = asked.len() == 7;
+            let answered = holding.answer(reply).expect("nothing is wrong");
+            assert_eq!(answered != Progress::More, is_last, "{asked:?}");
+        }
+        let key = second.key(Twin::First);
+        assert_eq!(asked[5], Call::Get { key, range: None });
     }
 }

@@ -96,6 +96,7 @@ mod map;
 mod name;
 mod opening;
 mod pages;
+mod parent;
 mod probing;
 mod reading;
 mod record;
@@ -113,14 +114,15 @@ pub use collecting::{Collected, Collecting, MAPPED, unneeded};
 pub use fault::VolumeFault;
 pub use holding::{Held, Holding, Pins};
 pub use keys::{OwnerKey, VolumeKey, check_wrapped, wrapped_key, wrapped_number};
-pub use manifest::{CHUNKS_LIMIT, Manifest, PAGE_BYTES};
+pub use manifest::{CHUNKS_LIMIT, Manifest, PAGE_BYTES, Shared};
 pub use map::{ChunkObject, INLINE_TOTAL, InlinePage, Map};
 pub use name::{
-    ChunkName, DATA_PREFIX, KEY_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, MAPPED_KEY,
-    PROBE_PREFIX, TWIN_PREFIX, Twin, log_key, map_key, number_of,
+    ChunkName, DATA_PREFIX, DETACHED_KEY, KEY_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX,
+    MAPPED_KEY, PARENT_KEY, PROBE_PREFIX, TWIN_PREFIX, Twin, log_key, map_key, number_of,
 };
 pub use opening::{Access, Opened, Opening, Writing};
 pub use pages::{Holder, ObjectPages, PageCodec, PageFormat};
+pub use parent::Parent;
 pub use record::{Body, Content, INLINE_PAGES, Record, WHO_BYTES};
 pub use snapshot::{PIN_PREFIX, SNAPSHOT_PREFIX, Snapshot, SnapshotName};
 pub use snapshotting::Snapshotting;

@@ -3,13 +3,13 @@
 
 use crate::checksum::crc32c;
 use crate::fault::VolumeFault;
-use crate::name::MANIFEST_KEY;
+use crate::name::{ChunkName, MANIFEST_KEY, record_of};
 use crate::pages::PageFormat;
 use std::ops::Range;
 
 /// The newest format of manifests. Format 1 has plain pages; a volume with plain pages is made in
-/// it, so that older programs open it.
-const FORMAT: u32 = 2;
+/// it, so that older programs open it. Format 3 is that of clones.
+const FORMAT: u32 = 3;
 /// Bytes of a page, the smallest part of a volume that is written.
 pub const PAGE_BYTES: u64 = 4096;
 /// The most chunks of a volume: its map is in memory, and one object.
@@ -17,10 +17,37 @@ pub const CHUNKS_LIMIT: u64 = 1 << 22;
 const LEAST_CHUNK_BYTES: u32 = 64 << 10;
 const LARGEST_CHUNK_BYTES: u32 = 8 << 20;
 
+/// What a clone has of its parent: all objects up to these.
+///
+/// - invariant VB24: the writers of a clone have later epochs, and make later records. So the key
+///   of an object says whether it lies with the parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// Chunks up to this epoch.
+    pub epoch: u64,
+    /// Records up to this number.
+    pub record: u64,
+}
+
+impl Shared {
+    /// Whether `key` is that of an object of the parent.
+    ///
+    /// ```
+    /// use forebay_volume::{Shared, log_key, map_key};
+    /// let shared = Shared { epoch: 2, record: 17 };
+    /// assert!(shared.has(&log_key(17)) && !shared.has(&log_key(18)));
+    /// assert!(!shared.has(&map_key(17)), "a clone has maps of its own");
+    /// ```
+    pub fn has(&self, key: &str) -> bool {
+        let is_chunk = ChunkName::parse(key).is_some_and(|name| name.epoch <= self.epoch);
+        is_chunk || record_of(key).is_some_and(|number| number <= self.record)
+    }
+}
+
 /// The facts of a volume that never change, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// A number that no other volume has.
+    /// A number that no other volume has, but for copies and clones of this one.
     pub id: u128,
     /// The length of the volume, whole pages of [`PAGE_BYTES`].
     pub length_bytes: u64,
@@ -28,6 +55,8 @@ pub struct Manifest {
     pub chunk_bytes: u32,
     /// How pages lie in objects.
     pub pages: PageFormat,
+    /// What it has of its parent, if it is a clone.
+    pub shared: Option<Shared>,
     /// The length with which it was made: that is what its object says.
     made_bytes: u64,
 }
@@ -66,6 +95,7 @@ impl Manifest {
             length_bytes,
             chunk_bytes,
             pages: PageFormat::Plain,
+            shared: None,
             made_bytes: length_bytes,
         };
         if length_bytes.div_ceil(chunk_bytes.into()) > CHUNKS_LIMIT {
@@ -82,6 +112,16 @@ impl Manifest {
     #[must_use]
     pub fn with_pages(self, pages: PageFormat) -> Manifest {
         Manifest { pages, ..self }
+    }
+
+    /// A clone of this volume, made with its present length.
+    #[must_use]
+    pub fn cloned(self, shared: Shared) -> Manifest {
+        Manifest {
+            shared: Some(shared),
+            made_bytes: self.length_bytes,
+            ..self
+        }
     }
 
     /// The same volume with another length.
@@ -150,12 +190,17 @@ impl Manifest {
 
     /// The manifest as an object.
     pub fn encode(&self) -> Vec<u8> {
-        let (format, pages) = match self.pages {
-            PageFormat::Plain => (1, String::new()),
-            other => (FORMAT, format!("pages {}\n", other.name())),
+        let pages = format!("pages {}\n", self.pages.name());
+        let (format, more) = match (self.pages, self.shared) {
+            (PageFormat::Plain, None) => (1, String::new()),
+            (_, None) => (2, pages),
+            (_, Some(Shared { epoch, record })) => {
+                let shared = format!("shared_epoch {epoch}\nshared_record {record}\n");
+                (3, pages + &shared)
+            }
         };
         let text = format!(
-            "forebay volume {format}\nid {:032x}\nlength_bytes {}\nchunk_bytes {}\n{pages}",
+            "forebay volume {format}\nid {:032x}\nlength_bytes {}\nchunk_bytes {}\n{more}",
             self.id, self.made_bytes, self.chunk_bytes
         );
         let checksum = crc32c(text.as_bytes());
@@ -205,6 +250,11 @@ impl Manifest {
         let mut manifest = Manifest::new(id, length_bytes, chunk_bytes)?;
         if format > 1 {
             manifest.pages = PageFormat::named(field("pages")?).ok_or(damaged("its pages"))?;
+        }
+        if format > 2 {
+            let (epoch, record) = (field("shared_epoch")?, field("shared_record")?);
+            let (epoch, record) = (number(epoch)?, number(record)?);
+            manifest.shared = Some(Shared { epoch, record });
         }
         // One manifest has one text, so a changed byte that means the same is noticed too.
         if manifest.encode() != bytes {
@@ -269,12 +319,12 @@ mod tests {
 
     #[test]
     fn a_newer_manifest_is_refused_by_name_and_number() {
-        let body = "forebay volume 3\nwhat comes then\n";
+        let body = "forebay volume 4\nwhat comes then\n";
         let text = format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes()));
         let refused = Manifest::decode(text.as_bytes()).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "volume has format 3, and this program knows format 2; use a newer one"
+            "volume has format 4, and this program knows format 3; use a newer one"
         );
     }
 }

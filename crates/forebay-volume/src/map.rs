@@ -125,6 +125,18 @@ impl Map {
         })
     }
 
+    /// The map with which `clone` begins, a clone of this state of the volume. Its manifest has the
+    /// length of this state.
+    #[must_use]
+    pub fn of_clone(self, clone: &Manifest) -> Map {
+        Map {
+            volume: clone.checksum(),
+            resized_bytes: None,
+            is_open: false,
+            ..self
+        }
+    }
+
     /// The last record that is in it.
     pub fn number(&self) -> u64 {
         self.number

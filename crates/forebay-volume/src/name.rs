@@ -13,6 +13,10 @@ pub const TWIN_PREFIX: &str = "twin/";
 /// The key of the object that is made before the first record is removed: without it, all of them
 /// are there.
 pub const MAPPED_KEY: &str = "mapped";
+/// The key of the object of a clone that says where its parent is: see [`crate::Parent`].
+pub const PARENT_KEY: &str = "parent";
+/// The key of the object that says that a clone has all of it, and no parent any more.
+pub const DETACHED_KEY: &str = "detached";
 /// What the keys of probes begin with.
 pub const PROBE_PREFIX: &str = "probe/";
 /// What the keys of the volume's wrapped key begin with.

@@ -27,6 +27,8 @@ const NAME_BYTES: usize = 64;
 
 /// What the keys of snapshots begin with.
 pub const SNAPSHOT_PREFIX: &str = "snap/";
+/// What the names of the snapshots of clones begin with.
+const CLONE_PREFIX: &str = "clone-";
 /// What the keys of pins begin with.
 pub const PIN_PREFIX: &str = "pin/";
 
@@ -44,6 +46,27 @@ impl SnapshotName {
         let length = self.bytes.iter().position(|&byte| byte == 0);
         let name = &self.bytes[..length.unwrap_or(NAME_BYTES)];
         str::from_utf8(name).expect("a name is ASCII")
+    }
+
+    /// That of the snapshot which holds for the clone with this number what it shares with its
+    /// parent.
+    pub fn of_clone(number: u128) -> SnapshotName {
+        let name = format!("{CLONE_PREFIX}{number:032x}");
+        name.parse().expect("it has letters, digits and a dash")
+    }
+
+    /// Whether the snapshot is there for a clone.
+    ///
+    /// ```
+    /// use forebay_volume::SnapshotName;
+    /// assert!(SnapshotName::of_clone(7).is_of_clone());
+    /// assert!(!"clone-monday".parse::<SnapshotName>()?.is_of_clone());
+    /// # Ok::<(), forebay_volume::VolumeFault>(())
+    /// ```
+    pub fn is_of_clone(&self) -> bool {
+        let digits = self.as_str().strip_prefix(CLONE_PREFIX);
+        let number = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
+        number.is_some_and(|number| SnapshotName::of_clone(number) == *self)
     }
 
     /// The key of this copy of the snapshot.

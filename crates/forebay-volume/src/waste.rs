@@ -65,6 +65,8 @@ pub(crate) struct Waste {
     /// are needed.
     covered: u64,
     older: u64,
+    /// Records up to this one are those of a clone's parent.
+    shared: u64,
     /// Which records up to `older` were needed when that was known last.
     kept: BTreeSet<u64>,
     covering: Option<Covering>,
@@ -91,6 +93,7 @@ impl Waste {
             chunk_bytes: manifest.whole_object_bytes(),
             covered: base,
             older,
+            shared: manifest.shared.map_or(0, |it| it.record),
             kept: needed
                 .into_iter()
                 .filter(|&number| number <= older)
@@ -168,7 +171,7 @@ impl Waste {
             .extend(covering.replaced.into_iter().map(Dead::Chunk));
         // The map that was the newest stays, with all records after that one.
         let known = std::mem::take(&mut self.kept);
-        let new = self.older + 1..=self.covered;
+        let new = self.older.max(self.shared) + 1..=self.covered;
         let is_dead = |number: &u64| !covering.kept.contains(number);
         let records = known.into_iter().chain(new).filter(is_dead);
         let copies = records.flat_map(|number| Twin::BOTH.map(|twin| Dead::Record(number, twin)));

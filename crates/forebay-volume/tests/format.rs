@@ -6,8 +6,8 @@ mod opened;
 
 use forebay_volume::{
     Access, Body, ChunkName, Content, Holder, Manifest, Map, Opening, OwnerKey, PAGE_BYTES,
-    PageCodec, PageFormat, Record, Snapshot, Twin, VolumeFault, VolumeKey, crc32c, log_key,
-    map_key,
+    PageCodec, PageFormat, Parent, Record, Shared, Snapshot, SnapshotName, Twin, VolumeFault,
+    VolumeKey, crc32c, log_key, map_key,
 };
 use opened::{Bucket, finish, writing};
 use proptest::prelude::*;
@@ -228,6 +228,42 @@ fn golden_sealed() -> [(&'static str, Vec<u8>); 5] {
         ("log-2", record(2, 6, manifest_checksum(), body).encode().0),
         ("page-256", sealed(Holder::Chunk(name))),
     ]
+}
+
+#[test]
+fn golden_objects_of_a_clone_are_made_and_read_as_ever() {
+    let shared = Shared {
+        epoch: 1,
+        record: 3,
+    };
+    let clone = manifest().cloned(shared);
+    let text = "forebay volume 3\nid 00000000000000000123456789abcdef\nlength_bytes 3145728\n\
+                  chunk_bytes 1048576\npages plain\nshared_epoch 1\nshared_record 3\n\
+                  crc32c 83ff4514\n";
+    assert_eq!(String::from_utf8(clone.encode()).unwrap(), text);
+    assert_eq!(Manifest::decode(text.as_bytes()).unwrap(), clone);
+
+    let parent = Parent {
+        path: b"../base".to_vec(),
+        snapshot: SnapshotName::of_clone(0xf00),
+    };
+    let text = "forebay parent 1\nsnapshot clone-00000000000000000000000000000f00\npath ../base\n\
+                  crc32c eaf93183\n";
+    assert_eq!(String::from_utf8(parent.encode()).unwrap(), text);
+    assert_eq!(Parent::decode(text.as_bytes()).unwrap(), parent);
+    assert!(shared.has("data/05/0000000000000001-0000000000000005"));
+    assert!(!shared.has("data/05/0000000000000002-0000000000000005"));
+
+    // It begins where its parent was, and is another volume for whoever reads maps.
+    let (_, map) = golden();
+    let first = map.clone().of_clone(&clone);
+    assert_eq!(
+        (first.number(), first.checksum()),
+        (map.number(), map.checksum())
+    );
+    assert!(first.chunks().eq(map.chunks()) && first.pages().eq(map.pages()));
+    assert_eq!(Map::decode(&clone, 3, &first.encode()).unwrap(), first);
+    assert!(Map::decode(&manifest(), 3, &first.encode()).is_err());
 }
 
 fn manifest_checksum() -> u32 {

@@ -10,7 +10,8 @@
 //! - neither `gc` nor a writer's own removal beside all of it takes what is needed (invariants VB8,
 //!   VB9 and VB10), and who has just opened the volume finds all of it (invariant VB11);
 //! - who follows a writer finds what it has committed, and never goes back (VB11 and VB16);
-//! - a snapshot is as it was taken, until it is removed (invariants VB22 and VB23).
+//! - a snapshot is as it was taken, until it is removed (invariants VB22 and VB23), under a second
+//!   name too (invariant VB25).
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +27,7 @@ const STEPS: u32 = 400;
 fn each_writer_begins_with_a_prefix_that_has_all_acknowledged_commits() {
     let seeds = seeds(SEEDS);
     let (mut takeovers, mut acknowledged, mut fenced) = (0, 0, 0);
-    let (mut snapshots, mut dropped, mut followed) = (0, 0, 0);
+    let (mut snapshots, mut kept_twice, mut dropped, mut followed) = (0, 0, 0, 0);
     for seed in seeds.clone() {
         let caught = std::panic::catch_unwind(|| {
             let mut world = World::new(seed, Histories::default());
@@ -42,16 +43,19 @@ fn each_writer_begins_with_a_prefix_that_has_all_acknowledged_commits() {
         acknowledged += histories.acknowledged();
         fenced += histories.fenced;
         snapshots += histories.snapshots;
+        kept_twice += histories.kept_twice;
         dropped += histories.dropped;
         followed += histories.followed;
     }
     println!("{takeovers} writers, {acknowledged} commits acknowledged, {fenced} fenced");
-    println!("{snapshots} snapshots, {dropped} pins dropped, {followed} states followed");
+    println!("{snapshots} snapshots, {kept_twice} kept twice, {dropped} pins dropped");
+    println!("{followed} states followed");
     // The simulation meets what it is for.
     let seeds = seeds.end - seeds.start;
     assert!(takeovers > 2 * seeds, "{takeovers} writers");
     assert!(acknowledged > 3 * seeds, "{acknowledged} commits");
     assert!(snapshots > seeds / 4, "{snapshots} snapshots");
+    assert!(kept_twice > seeds / 20, "{kept_twice} snapshots kept twice");
     assert!(dropped > seeds / 20, "{dropped} pins dropped");
     assert!(followed > seeds / 5, "{followed} states followed");
     assert!(fenced > seeds / 4, "{fenced} fenced");

@@ -110,6 +110,7 @@ pub(crate) struct Histories {
     pub(crate) noticed: u64,
     /// How many snapshots were taken, and how many were not because their pin was dropped.
     pub(crate) snapshots: u64,
+    pub(crate) kept_twice: u64,
     pub(crate) dropped: u64,
     /// How many newer states were found by those who followed a writer.
     pub(crate) followed: u64,

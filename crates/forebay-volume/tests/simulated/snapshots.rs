@@ -4,7 +4,8 @@ use super::bucket::Bucket;
 use super::history::{Histories, State, read};
 use forebay_base::Prng;
 use forebay_volume::{
-    Call, Opened, Progress, Reply, Snapshot, SnapshotName, Snapshotting, Twin, VolumeFault, Writer,
+    Append, Appended, Call, Opened, Progress, Reply, Snapshot, SnapshotName, Snapshotting, Twin,
+    VolumeFault, Writer,
 };
 
 /// Those that were taken and shall stay, and one that is being taken.
@@ -12,8 +13,10 @@ use forebay_volume::{
 pub(crate) struct Snapshots {
     kept: Vec<(SnapshotName, State)>,
     taking: Option<Taking>,
+    keeping: Option<Keeping>,
     begun: u128,
     pub(crate) taken: u64,
+    pub(crate) kept_twice: u64,
     pub(crate) dropped: u64,
 }
 
@@ -22,6 +25,62 @@ struct Taking {
     machine: Snapshotting,
     /// What was committed when it began.
     newest: (u64, usize),
+}
+
+/// A snapshot is being kept under a second name.
+struct Keeping {
+    source: SnapshotName,
+    name: SnapshotName,
+    state: State,
+    bytes: Vec<u8>,
+    step: Keep,
+}
+
+enum Keep {
+    Make(Twin, Append),
+    Still(Twin),
+}
+
+impl Keeping {
+    fn new(source: SnapshotName, name: SnapshotName, state: State, bytes: Vec<u8>) -> Keeping {
+        let first = Append::new(name.key(Twin::First), bytes.clone());
+        Keeping {
+            source,
+            name,
+            state,
+            bytes,
+            step: Keep::Make(Twin::First, first),
+        }
+    }
+
+    /// Makes one step; says at the end whether it counts.
+    fn step(&mut self, bucket: &mut Bucket) -> Option<bool> {
+        match &mut self.step {
+            Keep::Make(twin, append) => {
+                let Progress::Done(made) = append.answer(bucket.call(append.next())) else {
+                    return None;
+                };
+                assert_eq!(made, Appended::Ours);
+                let second = self.name.key(Twin::Second);
+                self.step = match twin {
+                    Twin::First => {
+                        Keep::Make(Twin::Second, Append::new(second, self.bytes.clone()))
+                    }
+                    Twin::Second => Keep::Still(Twin::First),
+                };
+            }
+            Keep::Still(twin) => {
+                let key = self.source.key(*twin);
+                match (bucket.call(Call::Get { key, range: None }), *twin) {
+                    (Reply::Bytes(bytes), _) if bytes == self.bytes => return Some(true),
+                    (Reply::Unknown, _) => {}
+                    (_, Twin::First) => *twin = Twin::Second,
+                    (_, Twin::Second) => return Some(false),
+                }
+            }
+        }
+        None
+    }
 }
 
 impl Snapshots {
@@ -43,6 +102,10 @@ impl Snapshots {
         if !self.kept.is_empty() && prng.chance(1, 8) {
             let at = prng.below(self.kept.len() as u64) as usize;
             judge(&self.kept[at], bucket, histories, false);
+            return;
+        }
+        if (self.keeping.is_some() || !self.kept.is_empty()) && prng.chance(1, 4) {
+            self.keep_step(prng, bucket);
             return;
         }
         let taking = self.taking.get_or_insert_with(|| {
@@ -78,6 +141,29 @@ impl Snapshots {
                     fault => histories.notice(&fault),
                 }
             }
+        }
+    }
+
+    fn keep_step(&mut self, prng: &mut Prng, bucket: &mut Bucket) {
+        if self.keeping.is_none() && !self.kept.is_empty() {
+            let at = prng.below(self.kept.len() as u64) as usize;
+            let (source, state) = self.kept[at].clone();
+            let copies = Twin::BOTH.map(|twin| bucket.peek(&source.key(twin)));
+            if let Some(bytes) = copies.into_iter().flatten().next() {
+                self.begun += 1;
+                let name = format!("k{}", self.begun).parse().unwrap();
+                self.keeping = Some(Keeping::new(source, name, state, bytes.to_vec()));
+            }
+        }
+        let Some(keeping) = &mut self.keeping else {
+            return;
+        };
+        if let Some(counts) = keeping.step(bucket) {
+            if counts {
+                self.kept_twice += 1;
+                self.kept.push((keeping.name, keeping.state.clone()));
+            }
+            self.keeping = None;
         }
     }
 

@@ -107,6 +107,7 @@ impl World {
         self.snapshots.judge_end(&self.bucket, &mut self.histories);
         self.histories.judge_end(&self.bucket, may_be_refused);
         self.histories.snapshots += self.snapshots.taken;
+        self.histories.kept_twice += self.snapshots.kept_twice;
         self.histories.dropped += self.snapshots.dropped;
         self.histories
     }
