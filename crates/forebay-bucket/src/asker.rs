@@ -2,6 +2,7 @@
 //! and gives up at last.
 
 use crate::bucket::{Bucket, Trouble};
+use crate::linked::ParentVolume;
 use crate::pausing::pause_while;
 use crate::statistics::{BucketStatistics, Traffic};
 use forebay_base::Span;
@@ -87,6 +88,11 @@ impl Asker {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// See [`Bucket::parent`].
+    pub(crate) fn parent(&self) -> Result<Option<ParentVolume>, Trouble> {
+        self.bucket.parent()
     }
 
     /// See [`Bucket::uploads_at_once`].

@@ -1,5 +1,6 @@
 //! The seam to a place with objects.
 
+use crate::linked::ParentVolume;
 use forebay_store::Failure;
 use forebay_volume::{Call, Reply};
 use thiserror::Error;
@@ -37,6 +38,14 @@ pub trait Bucket: Send + Sync + 'static {
             self.ask(&Call::Remove { key: key.clone() })?;
         }
         Ok(())
+    }
+
+    /// The parent of the volume in it, if that is a clone.
+    ///
+    /// # Errors
+    /// [`Trouble`] if it cannot be found.
+    fn parent(&self) -> Result<Option<ParentVolume>, Trouble> {
+        Ok(None)
     }
 
     /// Removes what writers before this one did not finish. It is called once this one has the

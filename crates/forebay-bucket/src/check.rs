@@ -69,7 +69,7 @@ impl Asker {
     }
 
     /// The snapshots of the volume, and what they hold that `opened` has not.
-    fn snapshot_items(&self, opened: &Opened) -> Result<Vec<Item>, BucketError> {
+    pub(crate) fn snapshot_items(&self, opened: &Opened) -> Result<Vec<Item>, BucketError> {
         let manifest = &opened.manifest;
         let names = opened.map.chunks().map(|(_, object)| object.name);
         let mut chunks: BTreeSet<ChunkName> = names.collect();
@@ -111,6 +111,8 @@ impl Asker {
         } else {
             opened.older.max(self.mapped_of(opened.base)?)
         };
+        // What a clone has of its parent begins with no map.
+        let older = older.max(manifest.shared.map_or(0, |it| it.record));
         let listed = numbers(&self.list(MAP_PREFIX)?, MAP_PREFIX);
         let named = [older, opened.base, opened.mapped].into_iter();
         let maps: BTreeSet<u64> = listed.into_iter().chain(named).collect();

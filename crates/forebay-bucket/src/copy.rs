@@ -9,23 +9,35 @@ use crate::upkeep::{batches_of, sum_of};
 use forebay_base::sync::Mutex;
 use forebay_rt::fresh_number;
 use forebay_volume::{
-    Access, Append, Appended, Collected, DATA_PREFIX, KEY_PREFIX, LOG_PREFIX, MANIFEST_KEY,
-    MAP_PREFIX, MAPPED, MAPPED_KEY, Manifest, Map, Opened, PIN_PREFIX, PROBE_PREFIX, Record,
-    SNAPSHOT_PREFIX, TWIN_PREFIX, Twin, VolumeFault, Writer, Writing, check_wrapped, map_key,
-    number_of, wrapped_key,
+    Access, Append, Appended, Collected, DATA_PREFIX, DETACHED_KEY, KEY_PREFIX, LOG_PREFIX,
+    MANIFEST_KEY, MAP_PREFIX, MAPPED, MAPPED_KEY, Manifest, Map, Opened, PARENT_KEY, PIN_PREFIX,
+    PROBE_PREFIX, Record, SNAPSHOT_PREFIX, SnapshotName, TWIN_PREFIX, Twin, VolumeFault, Writer,
+    Writing, check_wrapped, map_key, number_of, wrapped_key,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The bytes of the object [`DETACHED_KEY`].
+pub(crate) const DETACHED: &[u8] = b"all of it lies here\n";
+
 /// How far a copy or a removal is: objects that are done, and all of them.
 pub type Progress = dyn Fn(u64, u64) + Send + Sync + 'static;
 
 /// Why a state was not copied.
-enum Uncopied {
+pub(crate) enum Uncopied {
     /// The object with this key is not there any more.
     Missing(String),
     Failed(BucketError),
+}
+
+impl Uncopied {
+    pub(crate) fn error(self) -> BucketError {
+        match self {
+            Uncopied::Missing(key) => VolumeFault::Missing { key }.into(),
+            Uncopied::Failed(error) => error,
+        }
+    }
 }
 
 impl<E: Into<BucketError>> From<E> for Uncopied {
@@ -57,8 +69,7 @@ pub fn copy(
             Ok(copied) => break (copied, state),
             // A collector has passed. What was copied stays useful, for objects never change.
             Err(Uncopied::Missing(_)) if before != Some(state) => before = Some(state),
-            Err(Uncopied::Missing(key)) => return Err(VolumeFault::Missing { key }.into()),
-            Err(Uncopied::Failed(error)) => return Err(error),
+            Err(uncopied) => return Err(uncopied.error()),
         }
     };
     let found = to.open(Access::Read)?.map;
@@ -71,7 +82,7 @@ pub fn copy(
 }
 
 /// Removes the volume in `bucket` and everything of it. Unless it `is_forced`, a volume that
-/// another writer has, or that cannot be opened, stays.
+/// another writer has, that has clones, or that cannot be opened, stays.
 ///
 /// # Errors
 /// [`BucketError`]. What was removed until then is gone.
@@ -81,6 +92,17 @@ pub fn remove(
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
     let asker = Arc::new(Asker::of_task(bucket));
+    let parent = match asker.parent() {
+        Err(_) if is_forced => None,
+        found => found?,
+    };
+    let clone = asker
+        .snapshot_names()?
+        .into_iter()
+        .find(SnapshotName::is_of_clone);
+    if let Some(snapshot) = clone.filter(|_| !is_forced) {
+        return Err(BucketError::HasClone { snapshot });
+    }
     // A server that still runs is to end.
     let opened = asker.open(writing("a removal", is_forced)?);
     if !is_forced {
@@ -110,9 +132,13 @@ pub fn remove(
         Ok::<(), BucketError>(())
     })?;
     // A removal that was interrupted goes on for as long as this one is there.
-    for key in [MAPPED_KEY, MANIFEST_KEY] {
+    for key in [MAPPED_KEY, MANIFEST_KEY, DETACHED_KEY] {
         removed.objects += u64::from(asker.object(key)?.is_some());
         asker.remove_batch(&[key.to_owned()])?;
+    }
+    match parent {
+        Some(parent) => asker.leave_parent(&parent.bucket, parent.named.snapshot)?,
+        None => asker.remove_batch(&[PARENT_KEY.to_owned()])?,
     }
     Ok(removed)
 }
@@ -173,6 +199,11 @@ fn copy_state(
         to.make(MAPPED_KEY.to_owned(), MAPPED.to_vec())?;
         sum.objects += 1;
     }
+    if manifest.shared.is_some() {
+        // A copy of a clone has no parent.
+        to.make(DETACHED_KEY.to_owned(), DETACHED.to_vec())?;
+        sum.objects += 1;
+    }
     to.make(MANIFEST_KEY.to_owned(), manifest.encode())?;
     sum.objects += 1;
     Ok(sum)
@@ -195,7 +226,7 @@ fn records_of(items: &[Item]) -> impl Iterator<Item = u64> + '_ {
 }
 
 impl Asker {
-    fn copy_item(
+    pub(crate) fn copy_item(
         &self,
         to: &Asker,
         manifest: &Manifest,
@@ -234,10 +265,21 @@ impl Asker {
         }
     }
 
-    fn make(&self, key: String, bytes: Vec<u8>) -> Result<(), BucketError> {
+    pub(crate) fn make(&self, key: String, bytes: Vec<u8>) -> Result<(), BucketError> {
         match self.append(&mut Append::new(key, bytes))? {
             Appended::Ours => Ok(()),
             Appended::Theirs => Err(BucketError::Occupied),
         }
+    }
+
+    /// This clone needs nothing of `parent` any more.
+    pub(crate) fn leave_parent(
+        &self,
+        parent: &Arc<dyn Bucket>,
+        snapshot: SnapshotName,
+    ) -> Result<(), BucketError> {
+        let parent = Asker::of_task(parent.clone());
+        parent.remove_batch(&Twin::BOTH.map(|twin| snapshot.key(twin)))?;
+        Ok(self.remove_batch(&[PARENT_KEY.to_owned()])?)
     }
 }

@@ -1,8 +1,6 @@
 //! Volumes in buckets by their addresses.
 
-use crate::bucket::Bucket;
-use crate::folder::FolderBucket;
-use crate::remote::RemoteBucket;
+use crate::linked::bucket_at;
 use crate::store::{BucketError, BucketSettings, BucketStore};
 use forebay_rt::{fresh_number, say};
 use forebay_store::{
@@ -12,24 +10,7 @@ use forebay_volume::{Access, Manifest, PAGE_BYTES, PageFormat, VolumeFault, Writ
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::Arc;
-
-const FOLDER: &[u8] = b"folder://";
-
-/// The schemes of the addresses of volumes in buckets.
-pub const SCHEMES: [&str; 4] = ["s3", "az", "gs", "folder"];
-
-/// Finds a bucket and a folder in it, with options.
-type Reach = fn(&str, &str, &[(&str, &str)]) -> io::Result<RemoteBucket>;
-
-/// Those of the schemes that lead to servers.
-const REMOTE: [(&str, Reach); 3] = [
-    ("s3", RemoteBucket::s3),
-    ("az", RemoteBucket::azure),
-    ("gs", RemoteBucket::google),
-];
 
 /// The bytes of a chunk, if nobody says another number.
 pub const CHUNK_BYTES: u32 = 1 << 20;
@@ -70,38 +51,6 @@ impl Default for BucketOpener {
 /// ```
 pub fn is_chunk_size(bytes: u32) -> bool {
     Manifest::new(0, PAGE_BYTES, bytes).is_ok()
-}
-
-/// Finds the place that `address` names. If `creates`, it may be made.
-///
-/// # Errors
-/// What is wrong with the address, or what the system says.
-pub fn bucket_at(address: &OsStr, creates: bool) -> io::Result<Arc<dyn Bucket>> {
-    let invalid = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text.to_owned()));
-    for (scheme, reach) in REMOTE {
-        let rest = address.to_str().and_then(|text| text.strip_prefix(scheme));
-        let Some(rest) = rest.and_then(|rest| rest.strip_prefix("://")) else {
-            continue;
-        };
-        let (bucket, prefix) = rest.split_once('/').unwrap_or_default();
-        let prefix = prefix.trim_end_matches('/');
-        if bucket.is_empty() || prefix.is_empty() {
-            return invalid(&format!(
-                "it names no volume; write {scheme}://BUCKET/PREFIX"
-            ));
-        }
-        let bucket = reach(bucket, prefix, &[])?;
-        bucket.check_keys()?;
-        return Ok(Arc::new(bucket));
-    }
-    let Some(path) = address.as_bytes().strip_prefix(FOLDER) else {
-        return invalid("its address begins with s3://, az://, gs:// or folder://");
-    };
-    if !path.starts_with(b"/") {
-        return invalid("folder:// stands before an absolute path");
-    }
-    let folder = FolderBucket::open(Path::new(OsStr::from_bytes(path)), creates)?;
-    Ok(Arc::new(folder))
 }
 
 impl BucketOpener {

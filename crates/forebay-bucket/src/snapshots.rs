@@ -8,8 +8,8 @@ use forebay_base::sync::lock;
 use forebay_rt::thread::{Stopwatch, pause_current};
 use forebay_rt::{fresh_number, say, unix_time_ms};
 use forebay_volume::{
-    Held, Holding, MANIFEST_KEY, Manifest, Opened, Pins, Progress, SNAPSHOT_PREFIX, Snapshot,
-    SnapshotName, Snapshotting, Twin, VolumeFault,
+    Append, Appended, Held, Holding, MANIFEST_KEY, Manifest, Opened, Pins, Progress,
+    SNAPSHOT_PREFIX, Snapshot, SnapshotName, Snapshotting, Twin, VolumeFault,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,21 +38,22 @@ pub fn take_snapshot(bucket: Arc<dyn Bucket>, name: SnapshotName) -> Result<(), 
     let asker = Asker::of_task(bucket);
     // Nothing is put where no volume is.
     asker.known_manifest()?;
-    for _ in 1..ATTEMPTS {
-        match asker.take_snapshot(name) {
-            Err(BucketError::Volume(VolumeFault::PinDropped)) => {}
-            taken => return taken,
-        }
-    }
     asker.take_snapshot(name)
 }
 
 /// Removes the snapshot `name` of the volume in `bucket`. What it alone holds is removed by the
-/// next [`crate::collect`].
+/// next [`crate::collect`]. Unless it `is_forced`, one that a clone needs stays.
 ///
 /// # Errors
-/// [`BucketError`]: [`VolumeFault::NoSnapshot`] if it is not there.
-pub fn remove_snapshot(bucket: Arc<dyn Bucket>, name: SnapshotName) -> Result<(), BucketError> {
+/// [`BucketError`]: [`VolumeFault::NoSnapshot`] if it is not there; [`BucketError::HasClone`].
+pub fn remove_snapshot(
+    bucket: Arc<dyn Bucket>,
+    name: SnapshotName,
+    is_forced: bool,
+) -> Result<(), BucketError> {
+    if name.is_of_clone() && !is_forced {
+        return Err(BucketError::HasClone { snapshot: name });
+    }
     let asker = Asker::of_task(bucket);
     if !asker.snapshot_names()?.contains(&name) {
         return Err(VolumeFault::NoSnapshot { name }.into());
@@ -61,7 +62,42 @@ pub fn remove_snapshot(bucket: Arc<dyn Bucket>, name: SnapshotName) -> Result<()
 }
 
 impl Asker {
-    fn take_snapshot(&self, name: SnapshotName) -> Result<(), BucketError> {
+    pub(crate) fn take_snapshot(&self, name: SnapshotName) -> Result<(), BucketError> {
+        for _ in 1..ATTEMPTS {
+            match self.try_snapshot(name) {
+                Err(BucketError::Volume(VolumeFault::PinDropped)) => {}
+                taken => return taken,
+            }
+        }
+        self.try_snapshot(name)
+    }
+
+    /// Keeps the snapshot `source` under the name `name` too. See invariant VB25.
+    pub(crate) fn keep_snapshot(
+        &self,
+        manifest: &Manifest,
+        source: SnapshotName,
+        name: SnapshotName,
+    ) -> Result<(), BucketError> {
+        let kept = self.snapshot(manifest, source)?;
+        for twin in Twin::BOTH {
+            let mut copy = Append::new(name.key(twin), kept.encode());
+            if self.append(&mut copy)? == Appended::Theirs {
+                return Err(VolumeFault::SnapshotExists { name }.into());
+            }
+        }
+        match self.snapshot(manifest, source) {
+            Ok(still) if still == kept => Ok(()),
+            // Somebody may have removed what it names in between.
+            gone => {
+                self.remove_batch(&Twin::BOTH.map(|twin| name.key(twin)))?;
+                gone?;
+                Err(VolumeFault::NoSnapshot { name: source }.into())
+            }
+        }
+    }
+
+    fn try_snapshot(&self, name: SnapshotName) -> Result<(), BucketError> {
         let mut taking = Snapshotting::new(name, unix_time_ms(), fresh_number()?);
         let mut tries = Tries::begin();
         loop {

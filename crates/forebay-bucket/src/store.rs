@@ -110,6 +110,18 @@ pub enum BucketError {
     /// A copy would lie upon something else.
     #[error("there is a volume already, or objects of one; copy to another place")]
     Occupied,
+    /// A volume has no parent.
+    #[error("it is no clone, or has all of its data already")]
+    NoClone,
+    /// A clone needs what was to be removed.
+    #[error(
+        "a clone needs its snapshot {snapshot}; remove or flatten the clone first, or say --force \
+         if there is no clone any more"
+    )]
+    HasClone {
+        /// What holds it.
+        snapshot: SnapshotName,
+    },
     /// A new length is less than what the volume has.
     #[error(
         "it has {found_bytes} bytes, and what lies past {asked_bytes} bytes would be lost; say so \

@@ -6,10 +6,12 @@ use crate::bucket::Bucket;
 use crate::check::Checked;
 use crate::store::BucketError;
 use forebay_volume::{
-    Access, Collected, Collecting, DATA_PREFIX, Held, KEY_PREFIX, LOG_PREFIX, MAP_PREFIX, Manifest,
-    Map, Progress, SNAPSHOT_PREFIX, SnapshotName, TWIN_PREFIX, VolumeFault, unneeded,
+    Access, Collected, Collecting, DATA_PREFIX, DETACHED_KEY, Held, KEY_PREFIX, LOG_PREFIX,
+    MAP_PREFIX, Manifest, Map, Progress, SNAPSHOT_PREFIX, SnapshotName, TWIN_PREFIX, VolumeFault,
+    unneeded,
 };
 use forebay_volume_jobs::REMOVED_AT_ONCE;
+use std::ffi::OsString;
 use std::sync::Arc;
 
 /// What can be said of a volume without reading its data.
@@ -32,6 +34,8 @@ pub struct VolumeInfo {
     pub snapshots: Vec<(SnapshotName, Result<u64, VolumeFault>)>,
     /// What snapshots alone hold.
     pub held: Collected,
+    /// The address of its parent and the snapshot that this keeps for it, if it is a clone.
+    pub parent: Option<(OsString, SnapshotName)>,
 }
 
 /// Looks at the volume in `bucket`. A writer may go on meanwhile.
@@ -82,7 +86,13 @@ pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
     if snapshots.iter().any(|(_, taken)| taken.is_err()) {
         unneeded.clear();
     }
+    let mut parent = None;
+    if opened.manifest.shared.is_some() && asker.object(DETACHED_KEY)?.is_none() {
+        let found = asker.parent()?;
+        parent = found.map(|it| (it.address, it.named.snapshot));
+    }
     Ok(VolumeInfo {
+        parent,
         manifest: opened.manifest,
         log_records: opened.map.number() - opened.base,
         map: opened.map,

@@ -15,8 +15,8 @@ mod proxy;
 use far::{Far, Service};
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_bucket::{
-    Bucket, BucketError, BucketSettings, BucketStore, RemoteBucket, VolumeInfo, check, collect,
-    info, remove_snapshot, resize, roll_back, take_snapshot,
+    Bucket, BucketError, BucketSettings, BucketStore, RemoteBucket, VolumeInfo, check,
+    clone_volume, collect, info, remove_snapshot, resize, roll_back, take_snapshot,
 };
 
 use forebay_store::{Failure, IoKind};
@@ -192,9 +192,12 @@ fn snapshots_are_held_and_gone_back_to_at_every_service() {
             "{}",
             far.name
         );
+        let (clone, path) = (far.bucket("snapshots/clone"), b"../volume".to_vec());
+        clone_volume(far.bucket(prefix), clone.clone(), path, Some(monday)).expect(far.name);
+        assert_eq!(info(clone).unwrap().log_records, 0, "{}", far.name);
         roll_back(far.bucket(prefix), monday, None, false, &quiet).expect(far.name);
         resize(far.bucket(prefix), 7 * CHUNK + 4096, true, None, false).expect(far.name);
-        remove_snapshot(far.bucket(prefix), monday).expect(far.name);
+        remove_snapshot(far.bucket(prefix), monday, false).expect(far.name);
         collect(far.bucket(prefix)).expect(far.name);
         let checked = check(far.bucket(prefix)).unwrap();
         assert_eq!(checked.faults, [""; 0], "{}", far.name);

@@ -140,7 +140,7 @@ fn a_snapshot_is_what_the_volume_was_until_it_is_removed() {
         written.write(20);
         let now = written.close();
         for name in ["monday", "tuesday"] {
-            remove_snapshot(bucket.clone(), name.parse().unwrap()).unwrap();
+            remove_snapshot(bucket.clone(), name.parse().unwrap(), false).unwrap();
         }
         assert!(collect(bucket.clone()).unwrap().objects >= known.held.objects);
         assert!(read(bucket, pages, None) == now);
@@ -182,7 +182,7 @@ fn a_volume_goes_back_to_a_snapshot_and_a_copy_begins_with_one() {
             nothing.unwrap().objects > 0,
             "its objects are not those of the snapshot"
         );
-        remove_snapshot(bucket.clone(), monday).unwrap();
+        remove_snapshot(bucket.clone(), monday, false).unwrap();
         collect(bucket.clone()).unwrap();
         assert!(
             read(bucket, pages, None) == taken.monday,
@@ -251,7 +251,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         &quiet(),
     ));
     assert_eq!(missing, VolumeFault::NoSnapshot { name: other });
-    let missing = fault_of(remove_snapshot(bucket.clone(), other));
+    let missing = fault_of(remove_snapshot(bucket.clone(), other, false));
     assert_eq!(missing, VolumeFault::NoSnapshot { name: other });
     written.write(20);
     assert!(!written.store.is_fenced(), "it goes on");

@@ -1,4 +1,4 @@
-//! Snapshots and followers of a volume in a folder, as an operator uses them.
+//! Snapshots, clones and followers of a volume in a folder, as an operator uses them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -168,6 +168,49 @@ fn an_operator_goes_back_to_what_was() {
     done(&["gc", &address]);
     done(&["check", &address]);
     assert!(bench.read(&address, &["--read-only"]) == now);
+}
+
+#[test]
+fn an_operator_tries_something_on_a_clone() {
+    let mut bench = Bench::new();
+    let base = bench.address.clone();
+    let clone = format!("folder://{}/clone", bench.folder.path().display());
+    let server = bench.serve_to_write();
+    let was = fill(&server, 10);
+    let text = done(&["clone", &base, &clone]);
+    assert_eq!(text, format!("{base}: {clone} is a clone of it\n"));
+    let now = fill(&server, 20);
+    assert!(bench.read(&clone, &["--read-only"]) == was);
+    let clones_server = bench.serve(&clone, &["--garbage", "0%"]);
+    let tried = fill(&clones_server, 30);
+    clones_server.end(0);
+    assert!(read_all(&mut server.client()) == now);
+    server.end(0);
+
+    let text = done(&["info", &clone]);
+    assert!(
+        text.contains(&format!("a clone of {base}, whose snapshot clone-")),
+        "{text}"
+    );
+    let text = done(&["info", &base]);
+    assert!(text.contains(", which a clone needs, taken 2"), "{text}");
+    let text = refused(&["remove", &base], 1);
+    assert!(text.contains("remove or flatten the clone first"), "{text}");
+    let text = refused(&["clone", &base, &clone], 1);
+    assert!(
+        text.starts_with(&format!("forebay: {clone}: there is a volume")),
+        "{text}"
+    );
+    let text = refused(&["clone", &base, "s3://other/clone"], 1);
+    assert!(text.contains("s3://other/clone: "), "{text}");
+
+    let text = done(&["flatten", &clone]);
+    assert!(text.contains("it shares nothing any more"), "{text}");
+    let text = refused(&["flatten", &clone], 1);
+    assert!(text.contains("it is no clone"), "{text}");
+    done(&["remove", &base]);
+    done(&["check", &clone]);
+    assert!(bench.read(&clone, &["--read-only"]) == tried);
 }
 
 #[test]

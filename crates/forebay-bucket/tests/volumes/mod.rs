@@ -4,7 +4,7 @@
 
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::{Prng, Span};
-use forebay_bucket::{Bucket, BucketSettings, OwnerKey, Progress, Trouble};
+use forebay_bucket::{Bucket, BucketSettings, OwnerKey, ParentVolume, Progress, Trouble};
 use forebay_rt::fresh_number;
 use forebay_store::Failure;
 use forebay_volume::{Access, Call, Manifest, PageFormat, Reply, Writing};
@@ -57,6 +57,10 @@ impl Bucket for Short {
             self.left.store(left - 1, Ordering::Relaxed);
         }
         self.inner.ask(call)
+    }
+
+    fn parent(&self) -> Result<Option<ParentVolume>, Trouble> {
+        self.inner.parent()
     }
 }
 

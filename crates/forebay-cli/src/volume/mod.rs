@@ -10,8 +10,8 @@ use forebay_base::units::{parse_size, show_bytes};
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_bucket::{
     Bucket, BucketError, Checked, PageFormat, Progress, SnapshotName, VolumeFault, VolumeInfo,
-    bucket_at, change_key, check, collect, copy, copy_snapshot, info, remove, remove_snapshot,
-    resize, roll_back, take_snapshot,
+    bucket_at, change_key, check, clone_volume, collect, copy, copy_snapshot, flatten, info,
+    parent_path, remove, remove_snapshot, resize, roll_back, take_snapshot,
 };
 use forebay_host::output::print;
 use forebay_rt::say;
@@ -46,6 +46,16 @@ pub(crate) enum TypedVolume {
     /// interrupted is no volume yet: run the same command again. A copy of a snapshot is a new
     /// volume; if that was interrupted, remove it first.
     Copy(TypedCopy),
+    /// Make a new volume that shares with this one what it has now
+    ///
+    /// No data is copied: a snapshot of this volume holds what both share, and each is written
+    /// without the other. Both lie in one bucket, or in folders. Its writer may go on meanwhile.
+    /// If it was interrupted, remove the clone with --force first.
+    Clone(TypedClone),
+    /// Copy what a clone shares with its parent, which it needs no more then
+    ///
+    /// Stop the clone's server first. If it was interrupted, the same command goes on.
+    Flatten(TypedFlatten),
     /// Keep the volume as it is now, under a name
     ///
     /// Nothing is copied: what the snapshot needs is not removed any more. Its writer may go on
@@ -96,6 +106,27 @@ pub(crate) struct TypedCopy {
 }
 
 #[derive(Args)]
+pub(crate) struct TypedClone {
+    #[command(flatten)]
+    parent: TypedAddress,
+    /// Where the clone goes, in the same form
+    #[arg(value_name = "CLONE")]
+    clone: OsString,
+    /// Clone the volume as it was when this snapshot was taken
+    #[arg(long, value_name = "NAME")]
+    snapshot: Option<SnapshotName>,
+}
+
+#[derive(Args)]
+pub(crate) struct TypedFlatten {
+    #[command(flatten)]
+    clone: TypedAddress,
+    /// Do it although the last writer has not closed the clone
+    #[arg(long)]
+    take_over: bool,
+}
+
+#[derive(Args)]
 pub(crate) struct TypedSnapshot {
     #[command(flatten)]
     volume: TypedAddress,
@@ -105,6 +136,9 @@ pub(crate) struct TypedSnapshot {
     /// Remove the snapshot of that name
     #[arg(long)]
     remove: bool,
+    /// Remove it although a clone may need it
+    #[arg(long, requires = "remove")]
+    force: bool,
 }
 
 #[derive(Args)]
@@ -180,6 +214,11 @@ enum Task {
     },
     RemoveSnapshot {
         name: SnapshotName,
+        is_forced: bool,
+    },
+    Clone {
+        to: OsString,
+        snapshot: Option<SnapshotName>,
     },
     Change(Change),
 }
@@ -201,6 +240,9 @@ enum Change {
     Key {
         old: Option<PathBuf>,
         new: PathBuf,
+    },
+    Flatten {
+        takes_over: bool,
     },
     Remove {
         is_forced: bool,
@@ -232,9 +274,19 @@ impl From<TypedVolume> for VolumeArguments {
                 volume,
                 name,
                 remove: false,
+                ..
             }) => (Task::Snapshot { name }, volume),
-            TypedVolume::Snapshot(TypedSnapshot { volume, name, .. }) => {
-                (Task::RemoveSnapshot { name }, volume)
+            TypedVolume::Snapshot(typed) => {
+                let (name, is_forced) = (typed.name, typed.force);
+                (Task::RemoveSnapshot { name, is_forced }, typed.volume)
+            }
+            TypedVolume::Clone(typed) => {
+                let (to, snapshot) = (typed.clone, typed.snapshot);
+                (Task::Clone { to, snapshot }, typed.parent)
+            }
+            TypedVolume::Flatten(typed) => {
+                let takes_over = typed.take_over;
+                (Task::Change(Change::Flatten { takes_over }), typed.clone)
             }
             TypedVolume::Rollback(typed) => {
                 let change = Change::RollBack {
@@ -291,9 +343,13 @@ pub(crate) fn run(arguments: &VolumeArguments) -> Result<(), CommandError> {
             take_snapshot(bucket, *name).map_err(failed)?;
             format!("the snapshot {name} is taken\n")
         }
-        Task::RemoveSnapshot { name } => {
-            remove_snapshot(bucket, *name).map_err(failed)?;
+        Task::RemoveSnapshot { name, is_forced } => {
+            remove_snapshot(bucket, *name, *is_forced).map_err(failed)?;
             format!("the snapshot {name} is removed; forebay volume gc frees what it held\n")
+        }
+        Task::Clone { to, snapshot } => {
+            clone_to(arguments, bucket, to, *snapshot)?;
+            format!("{} is a clone of it\n", to.display())
         }
         Task::Change(task) => change(task, bucket, failed)?,
     };
@@ -341,6 +397,14 @@ fn change(
             change_key(bucket, &old, &key_in(new)?).map_err(failed)?;
             "the new key opens it from now on\n".to_owned()
         }
+        Change::Flatten { takes_over } => {
+            let copied = flatten(bucket, *takes_over, &progress("copied")).map_err(failed)?;
+            let bytes = show_bytes(copied.bytes);
+            format!(
+                "{} objects with {bytes} were copied; it shares nothing any more\n",
+                copied.objects
+            )
+        }
         Change::Remove { is_forced } => {
             let removed = remove(bucket, *is_forced, &progress("removed")).map_err(failed)?;
             let bytes = show_bytes(removed.bytes);
@@ -375,6 +439,19 @@ fn copy_to(
         show_bytes(copied.bytes)
     ))?;
     Ok(())
+}
+
+/// Makes a clone of the volume in `bucket`, or of a snapshot of it, at `to`.
+fn clone_to(
+    arguments: &VolumeArguments,
+    bucket: Arc<dyn Bucket>,
+    to: &OsStr,
+    snapshot: Option<SnapshotName>,
+) -> Result<(), CommandError> {
+    let failed = |text: String| CommandError::Opened(format!("{}: {text}", to.display()));
+    let clone = bucket_at(to, true).map_err(|error| failed(error.to_string()))?;
+    let path = parent_path(to, &arguments.address).map_err(|error| failed(error.to_string()))?;
+    clone_volume(bucket, clone, path, snapshot).map_err(|error| failed(error.to_string()))
 }
 
 /// Says every few seconds how many objects were `done`.
@@ -459,12 +536,14 @@ fn show(info: &VolumeInfo) -> String {
          reads {} records",
         info.log_records
     ));
-    for (name, taken) in &info.snapshots {
-        let found = taken.as_ref().map_or_else(
-            |fault| format!("which cannot be read: nothing is removed while it is there; {fault}"),
-            |taken_ms| format!("taken {}", show_time(*taken_ms)),
-        );
-        line(format_args!("snapshot {name}, {found}"));
+    if let Some((address, snapshot)) = &info.parent {
+        line(format_args!(
+            "a clone of {}, whose snapshot {snapshot} holds what both share",
+            address.display()
+        ));
+    }
+    for snapshot in &info.snapshots {
+        line(format_args!("{}", show_snapshot(snapshot)));
     }
     if info.held.objects > 0 {
         line(format_args!(
@@ -481,6 +560,20 @@ fn show(info: &VolumeInfo) -> String {
         ));
     }
     text
+}
+
+fn show_snapshot((name, taken): &(SnapshotName, Result<u64, VolumeFault>)) -> String {
+    let use_of = if name.is_of_clone() {
+        "which a clone needs, "
+    } else {
+        ""
+    };
+    match taken {
+        Ok(taken_ms) => format!("snapshot {name}, {use_of}taken {}", show_time(*taken_ms)),
+        Err(fault) => format!(
+            "snapshot {name}, which cannot be read: nothing is removed while it is there; {fault}"
+        ),
+    }
 }
 
 /// A time in milliseconds since 1970, as people write it in UTC.
