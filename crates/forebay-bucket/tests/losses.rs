@@ -16,15 +16,16 @@ mod proxy;
 use far::Far;
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_bucket::{
-    Bucket, BucketError, BucketSettings, BucketStore, FolderBucket, Trouble, check, collect, info,
+    Bucket, BucketError, BucketSettings, BucketStore, FolderBucket, check, collect, info,
 };
 use forebay_store::{Failure, IoKind};
 use forebay_volume::{
-    Access, Call, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, MAPPED_KEY, Reply, TWIN_PREFIX,
+    Access, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, MAPPED_KEY, TWIN_PREFIX,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use support::Driver;
+use volumes::objects::{Hiding, Objects, get, make, objects, remove, reset};
 use volumes::{CHUNK, pattern, writing};
 
 /// A bad object is waited for, for as long as any answer.
@@ -34,72 +35,6 @@ const HASTY: BucketSettings = BucketSettings {
     ..BucketSettings::USUAL
 };
 const CHUNKS: u64 = 3;
-
-type Objects = BTreeMap<String, Vec<u8>>;
-
-/// A bucket whose listings leave out one key.
-struct Hiding {
-    inner: Arc<dyn Bucket>,
-    key: String,
-}
-
-impl Bucket for Hiding {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
-        let mut reply = self.inner.ask(call)?;
-        if let Reply::Keys(keys) = &mut reply {
-            keys.retain(|(key, _)| *key != self.key);
-        }
-        Ok(reply)
-    }
-}
-
-fn ask(bucket: &Arc<dyn Bucket>, call: &Call) -> Reply {
-    bucket.ask(call).expect("it answers")
-}
-
-fn get(bucket: &Arc<dyn Bucket>, key: &str) -> Option<Vec<u8>> {
-    let key = key.to_owned();
-    match ask(bucket, &Call::Get { key, range: None }) {
-        Reply::Bytes(bytes) => Some(bytes),
-        _ => None,
-    }
-}
-
-fn remove(bucket: &Arc<dyn Bucket>, key: &str) {
-    let key = key.to_owned();
-    ask(bucket, &Call::Remove { key });
-}
-
-fn make(bucket: &Arc<dyn Bucket>, key: &str, bytes: &[u8]) {
-    let (key, bytes) = (key.to_owned(), Arc::new(bytes.to_vec()));
-    assert_eq!(ask(bucket, &Call::Make { key, bytes }), Reply::Done);
-}
-
-fn objects(bucket: &Arc<dyn Bucket>) -> Objects {
-    let mut keys = vec![MANIFEST_KEY.to_owned(), MAPPED_KEY.to_owned()];
-    for prefix in [LOG_PREFIX, TWIN_PREFIX, MAP_PREFIX, DATA_PREFIX] {
-        match ask(bucket, &Call::List { prefix }) {
-            Reply::Keys(listed) => keys.extend(listed.into_iter().map(|(key, _)| key)),
-            other => panic!("{other:?}"),
-        }
-    }
-    let found = keys.into_iter().filter_map(|key| {
-        let bytes = get(bucket, &key)?;
-        Some((key, bytes))
-    });
-    found.collect()
-}
-
-/// Makes the bucket what it was.
-fn reset(bucket: &Arc<dyn Bucket>, was: &Objects) {
-    let is = objects(bucket);
-    for key in is.keys().filter(|&key| was.get(key) != is.get(key)) {
-        remove(bucket, key);
-    }
-    for (key, bytes) in was.iter().filter(|&(key, _)| was.get(key) != is.get(key)) {
-        make(bucket, key, bytes);
-    }
-}
 
 fn open(bucket: &Arc<dyn Bucket>, access: Access) -> Result<Driver, BucketError> {
     let store = BucketStore::open(bucket.clone(), "v", access, HASTY)?;

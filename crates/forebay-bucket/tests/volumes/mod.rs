@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod objects;
+
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::{Prng, Span};
 use forebay_bucket::{Bucket, BucketSettings, OwnerKey, ParentVolume, Progress, Trouble};
