@@ -1,8 +1,7 @@
 //! Asks a bucket with patience: it waits after each try without an answer, for longer each time,
 //! and gives up at last.
 
-use crate::bucket::{Bucket, Trouble};
-use crate::linked::ParentVolume;
+use crate::bucket::{Bucket, ParentVolume, Trouble};
 use crate::pausing::pause_while;
 use crate::statistics::{BucketStatistics, Traffic};
 use forebay_base::Span;

@@ -1,8 +1,9 @@
 //! The seam to a place with objects.
 
-use crate::linked::ParentVolume;
 use forebay_store::Failure;
-use forebay_volume::{Call, Reply};
+use forebay_volume::{Call, Parent, Reply};
+use std::ffi::OsString;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// A place with objects. Each of its calls blocks until there is an answer, and may be made from
@@ -52,6 +53,16 @@ pub trait Bucket: Send + Sync + 'static {
     /// volume. A writer before that still goes on makes its object anew, and finds out that it is
     /// fenced.
     fn sweep(&self) {}
+}
+
+/// The parent of a clone, as its clone names it.
+pub struct ParentVolume {
+    /// Where it is.
+    pub address: OsString,
+    /// How the clone names it.
+    pub named: Parent,
+    /// It, to be asked.
+    pub(crate) bucket: Arc<dyn Bucket>,
 }
 
 /// Why a call has no answer.

@@ -2,7 +2,7 @@
 
 use crate::abreast::abreast;
 use crate::asker::Asker;
-use crate::store::BucketError;
+use crate::error::BucketError;
 use forebay_volume::{
     Call, ChunkName, ChunkObject, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, Manifest, Map, Opened,
     PageFormat, Record, Snapshot, SnapshotName, TWIN_PREFIX, Twin, VolumeFault, check_wrapped,

@@ -5,7 +5,7 @@ use crate::asker::Asker;
 use crate::bucket::Bucket;
 use crate::check::Item;
 use crate::copy::{DETACHED, Progress, Uncopied, writing};
-use crate::store::BucketError;
+use crate::error::BucketError;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::fresh_number;
 use forebay_volume::{

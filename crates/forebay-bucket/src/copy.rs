@@ -4,7 +4,7 @@ use crate::abreast::abreast;
 use crate::asker::Asker;
 use crate::bucket::Bucket;
 use crate::check::Item;
-use crate::store::BucketError;
+use crate::error::BucketError;
 use crate::upkeep::{batches_of, sum_of};
 use forebay_base::sync::Mutex;
 use forebay_rt::fresh_number;

@@ -6,8 +6,8 @@
 //!   again and again until nothing of it is left.
 
 use crate::asker::Asker;
+use crate::error::BucketError;
 use crate::pausing::pause_while;
-use crate::store::BucketError;
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::say;

@@ -3,7 +3,7 @@
 
 use crate::asker::{Asker, Tries};
 use crate::bucket::Trouble;
-use crate::store::BucketError;
+use crate::error::BucketError;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::say;
 use forebay_store::{Failure, Io};

@@ -3,7 +3,7 @@
 
 use crate::asker::Asker;
 use crate::bucket::Bucket;
-use crate::store::BucketError;
+use crate::error::BucketError;
 use forebay_rt::fresh_number;
 use forebay_volume::{
     Append, Appended, KEY_PREFIX, Manifest, OwnerKey, PageCodec, PageFormat, Twin, VolumeFault,

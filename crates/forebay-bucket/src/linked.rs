@@ -1,6 +1,6 @@
 //! A volume and, if it is a clone, its parent: whatever the two share is read there.
 
-use crate::bucket::{Bucket, Trouble};
+use crate::bucket::{Bucket, ParentVolume, Trouble};
 use crate::places::{followed, place_at};
 use forebay_store::Failure;
 use forebay_volume::{
@@ -21,16 +21,6 @@ pub(crate) struct LinkedBucket {
     address: OsString,
     depth: u32,
     link: OnceLock<(Shared, Arc<dyn Bucket>)>,
-}
-
-/// The parent of a clone, as its clone names it.
-pub struct ParentVolume {
-    /// Where it is.
-    pub address: OsString,
-    /// How the clone names it.
-    pub named: Parent,
-    /// It, to be asked.
-    pub(crate) bucket: Arc<dyn Bucket>,
 }
 
 /// Finds the place that `address` names, and, when the volume there is opened and is a clone, that

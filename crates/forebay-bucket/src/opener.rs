@@ -1,7 +1,8 @@
 //! Volumes in buckets by their addresses.
 
+use crate::error::BucketError;
 use crate::linked::bucket_at;
-use crate::store::{BucketError, BucketSettings, BucketStore};
+use crate::store::{BucketSettings, BucketStore};
 use forebay_rt::{fresh_number, say};
 use forebay_store::{
     Extent, Failure, Figure, Holes, Medium, Opener, Volume, VolumeError, VolumeMode,

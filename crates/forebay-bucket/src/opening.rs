@@ -2,7 +2,7 @@
 
 use crate::abreast::abreast;
 use crate::asker::{Asker, Tries};
-use crate::store::BucketError;
+use crate::error::BucketError;
 use forebay_volume::{Access, Call, MANIFEST_KEY, Manifest, Opened, Opening, Progress, Reply};
 use std::collections::BTreeMap;
 use std::sync::Arc;

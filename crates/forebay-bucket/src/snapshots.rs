@@ -2,7 +2,7 @@
 
 use crate::asker::{Asker, Tries};
 use crate::bucket::Bucket;
-use crate::store::BucketError;
+use crate::error::BucketError;
 use forebay_base::Span;
 use forebay_base::sync::lock;
 use forebay_rt::thread::{Stopwatch, pause_current};

@@ -1,7 +1,8 @@
 //! A volume in a bucket as a store with one object.
 
 use crate::asker::Asker;
-use crate::bucket::{Bucket, Trouble};
+use crate::bucket::Bucket;
+use crate::error::BucketError;
 use crate::following::{Follower, Following};
 use crate::gathering::{Commit, Gathering};
 use crate::jobs::{ReadEnd, Unmade};
@@ -24,7 +25,6 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use thiserror::Error;
 
 /// The most pages of one request.
 const IO_PAGES_LIMIT: u64 = 256;
@@ -80,68 +80,6 @@ impl Default for BucketSettings {
     fn default() -> BucketSettings {
         BucketSettings::USUAL
     }
-}
-
-/// Why a volume in a bucket cannot be opened.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum BucketError {
-    /// The volume is not there, is damaged, or belongs to somebody else.
-    #[error(transparent)]
-    Volume(#[from] VolumeFault),
-    /// The bucket does not answer, or refuses.
-    #[error(transparent)]
-    Bucket(#[from] Trouble),
-    /// The volume's map or its chunks are too large for the memory.
-    #[error(
-        "its map and uploads of chunks of {chunk_bytes} bytes need {needed_bytes} bytes of memory, \
-         {map_bytes} of them for the map, and there are {memory_bytes}; give more memory"
-    )]
-    Memory {
-        /// Bytes that the map of a full volume takes.
-        map_bytes: u64,
-        /// Bytes of a chunk.
-        chunk_bytes: u32,
-        /// The least that is enough.
-        needed_bytes: u64,
-        /// What there is.
-        memory_bytes: u64,
-    },
-    /// A copy would lie upon something else.
-    #[error("there is a volume already, or objects of one; copy to another place")]
-    Occupied,
-    /// A volume has no parent.
-    #[error("it is no clone, or has all of its data already")]
-    NoClone,
-    /// A clone needs what was to be removed.
-    #[error(
-        "a clone needs its snapshot {snapshot}; remove or flatten the clone first, or say --force \
-         if there is no clone any more"
-    )]
-    HasClone {
-        /// What holds it.
-        snapshot: SnapshotName,
-    },
-    /// A new length is less than what the volume has.
-    #[error(
-        "it has {found_bytes} bytes, and what lies past {asked_bytes} bytes would be lost; say so \
-         with --shrink"
-    )]
-    Shrinks {
-        /// Its length.
-        found_bytes: u64,
-        /// The length that was asked for.
-        asked_bytes: u64,
-    },
-    /// Two changes of a volume's length met.
-    #[error("another change of its length was faster; look at it, and decide again")]
-    Resized,
-    /// Two changes of a volume's key met.
-    #[error("another change of its key was faster; the key of that one opens it")]
-    KeyChanged,
-    /// The system refused threads.
-    #[error("a thread cannot be started: {0}")]
-    System(#[from] io::Error),
 }
 
 /// A volume in a bucket that is open.

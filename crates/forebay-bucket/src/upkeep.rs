@@ -4,7 +4,7 @@ use crate::abreast::abreast;
 use crate::asker::{Asker, Tries};
 use crate::bucket::Bucket;
 use crate::check::Checked;
-use crate::store::BucketError;
+use crate::error::BucketError;
 use forebay_volume::{
     Access, Collected, Collecting, DATA_PREFIX, DETACHED_KEY, Held, KEY_PREFIX, LOG_PREFIX,
     MAP_PREFIX, Manifest, Map, Progress, SNAPSHOT_PREFIX, SnapshotName, TWIN_PREFIX, VolumeFault,

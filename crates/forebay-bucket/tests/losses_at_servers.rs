@@ -1,5 +1,5 @@
-//! Volumes of many kinds at servers of other projects, from which an object is lost, in which one is
-//! there again, or is in no listing: what is read is what was flushed, or an error.
+//! Volumes of many kinds at servers of other projects. An object of each is lost, is there again
+//! after it was removed, or is in no listing: what is read is what was flushed, or an error.
 //!
 //! `FOREBAY_LOSSES` is another number of volumes at each service, `FOREBAY_LOSSES_FIRST` the first.
 

@@ -5,7 +5,6 @@
 //! of the file before.
 
 use crate::error::DemoError;
-use crate::writers::WRITERS;
 use rustix::fs::MemfdFlags;
 use std::fs::File;
 use std::io;
@@ -18,6 +17,7 @@ use std::sync::Arc;
 pub(super) const TICK_MS: u64 = 100;
 /// Bytes of a tick: two numbers for each writer, and three for the level.
 const TICK_BYTES: u64 = 128;
+pub(super) const WRITERS: u64 = 4;
 const LEVEL_AT: u64 = 16 * WRITERS;
 
 /// The board. Clones share the same memory.

@@ -1,13 +1,12 @@
 //! Four writers that time each of their writes.
 
-use super::board::{Board, TICK_MS};
+use super::board::{Board, TICK_MS, WRITERS};
 use crate::error::DemoError;
 use forebay_rt::thread::{Joiner, Stopwatch, spawn};
 use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub(super) const WRITERS: u64 = 4;
 pub(super) const BLOCK_BYTES: u64 = 64 << 10;
 
 /// The longest time of a write that the distribution can tell from a longer one.

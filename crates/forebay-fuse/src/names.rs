@@ -7,7 +7,7 @@ use crate::directory::Directory;
 use crate::folder::Folder;
 use crate::held::{Held, Hold};
 use crate::inode::Inode;
-use crate::permissions::{Birth, NewMode, refusal_to_show};
+use crate::permissions::{Birth, Caller, NewMode, refusal_to_show};
 use crate::source::{CAPABILITY, Descriptors, PRIVILEGE_BITS};
 use forebay_base::sync::Arc;
 use fuser::{FileAttr, FileType, TimeOrNow};
@@ -16,15 +16,6 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Stat, Uid, XattrFlags}
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::Path;
-
-/// The caller of a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Caller {
-    pub(crate) user: u32,
-    pub(crate) group: u32,
-    /// The thread, by the system's number.
-    pub(crate) thread: u32,
-}
 
 /// What is about to be made and named.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,6 @@ use crate::content::Content;
 use crate::folder::Folder;
 use crate::held::Held;
 use crate::inode::Inode;
-use crate::names::Caller;
 use crate::source::{CAPABILITY, Descriptors, PERMISSION_BITS};
 use forebay_base::sync::Arc;
 use fuser::{FileType, INodeNo};
@@ -17,6 +16,15 @@ use rustix::fs::{AtFlags, Gid, Stat, Uid};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::Path;
+
+/// The caller of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    pub(crate) user: u32,
+    pub(crate) group: u32,
+    /// The thread, by the system's number.
+    pub(crate) thread: u32,
+}
 
 /// The attribute with the access list of a file.
 const ACCESS_LIST: &str = "system.posix_acl_access";

@@ -14,8 +14,6 @@ use thiserror::Error;
 
 /// Longest option that is read: a name and several dozen queries fit.
 pub const OPTION_LIMIT_BYTES: usize = 32 << 10;
-/// Longest name that the protocol allows.
-pub const NAME_LIMIT_BYTES: usize = 4096;
 
 /// The facts about an export that the server sends to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]

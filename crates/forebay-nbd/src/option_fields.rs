@@ -1,10 +1,12 @@
 //! The fields that options and their answers consist of, as bytes.
 
-use crate::handshake::NAME_LIMIT_BYTES;
 use crate::wire::{
     ALLOCATION_CONTEXT, OPTION_REPLY_MAGIC, PAYLOAD_LIMIT_BYTES, option_reply, u16_at, u32_at,
 };
 use forebay_base::PAGE_BYTES;
+
+/// Longest name that the protocol allows.
+pub(crate) const NAME_LIMIT_BYTES: usize = 4096;
 
 /// The smallest, preferred and largest block of every export.
 pub(crate) fn block_sizes() -> [u8; 12] {

@@ -21,6 +21,12 @@ impl fmt::Debug for Body {
     }
 }
 
+impl From<Arc<Simulation>> for Body {
+    fn from(simulation: Arc<Simulation>) -> Body {
+        Body::Virtual(simulation)
+    }
+}
+
 impl Body {
     /// Time since it started.
     pub(crate) fn now(&self) -> Instant {

@@ -25,6 +25,7 @@
 mod alarm;
 mod block_on;
 mod body;
+mod costs;
 pub mod driver;
 #[cfg(shuttle)]
 pub mod explored;
@@ -38,12 +39,14 @@ mod say;
 mod sleep;
 mod task;
 pub mod thread;
+mod timer;
 pub mod virt;
 pub mod wait;
 mod work;
 mod yield_now;
 
 pub use block_on::block_on;
+pub use costs::{Work, WorkCosts};
 pub use fresh::fresh_number;
 pub use real::unix_time_ms;
 pub use rt::Rt;
@@ -51,5 +54,5 @@ pub use say::say;
 pub use sleep::{Elapsed, Sleep};
 pub use task::{Task, panic_text};
 pub use virt::{Virtual, VirtualSettings};
-pub use work::{Charge, Work, WorkCosts};
+pub use work::Charge;
 pub use yield_now::YieldNow;

@@ -1,11 +1,12 @@
 //! The handle.
 
 use crate::body::Body;
+use crate::costs::Work;
 use crate::real::Real;
 use crate::sleep::{self, Elapsed, Sleep};
 use crate::task::{Task, catch};
 use crate::virt::ProcessorTimes;
-use crate::work::{Charge, Work};
+use crate::work::Charge;
 use crate::yield_now::YieldNow;
 use forebay_base::{Instant, Prng, Span};
 use std::fmt;

@@ -2,6 +2,7 @@
 
 use crate::alarm::{self, AlarmId};
 use crate::body::Body;
+use crate::timer::TimerId;
 use crate::wait::site;
 use forebay_base::{Instant, Span};
 use std::fmt;
@@ -22,13 +23,6 @@ pub struct Sleep {
     alarm: Option<AlarmId>,
     /// The sleeper; none if the sleep only bounds another wait.
     site: Option<&'static Location<'static>>,
-}
-
-/// A timer of a body. `sequence` is used once, `place` again and again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TimerId {
-    pub(crate) sequence: u64,
-    pub(crate) place: u32,
 }
 
 impl Sleep {

@@ -78,7 +78,8 @@ pub(crate) struct Ended {
 mod tests {
     use super::*;
     use crate::files::{Files, OpenMode};
-    use crate::io::{Finish, FinishedIo, Io, IoKind, ObjectId, Request};
+    use crate::io::{Finish, FinishedIo, Io};
+    use crate::request::{IoKind, ObjectId, Request};
     use crate::transfer::Addressed;
     use std::path::{Path, PathBuf};
     use std::sync::Arc;

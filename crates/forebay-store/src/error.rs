@@ -1,6 +1,6 @@
 //! What can fail in a store, and what is true afterwards.
 
-use crate::io::{IoKind, Request};
+use crate::request::{IoKind, Request};
 use std::fmt;
 
 /// Why a request failed.
@@ -173,10 +173,20 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
+impl Request {
+    /// The error that says that this request failed for the reason `failure`.
+    pub fn error(self, failure: Failure) -> StoreError {
+        StoreError {
+            failure,
+            request: self,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::ObjectId;
+    use crate::request::ObjectId;
 
     #[test]
     fn an_error_says_what_where_and_what_to_do() {

@@ -9,7 +9,7 @@
 use crate::Unwritten;
 use crate::commits::Commits;
 use crate::error::Failure;
-use crate::io::{IoKind, ObjectId, Request};
+use crate::request::{IoKind, ObjectId, Request};
 use crate::stable::{self, Devices};
 use crate::write_through;
 use forebay_base::PAGE_BYTES;

@@ -8,7 +8,6 @@ mod ending;
 mod hedge;
 mod mirror;
 mod page;
-mod request;
 mod split;
 
 #[cfg(test)]
@@ -17,9 +16,9 @@ pub(crate) use page::leaked_pages;
 pub use ending::{Ending, Finish, FinishedIo, Intercept};
 pub use hedge::Hedge;
 pub use page::{Memory, PagePointer};
-pub use request::{IoKind, ObjectId, Request};
 
 use crate::error::{Failure, StoreError};
+use crate::request::{IoKind, Request};
 use ending::Route;
 use forebay_base::{Instant, PAGE_BYTES};
 use std::fmt;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::request::ObjectId;
 use forebay_base::sync::{Mutex, lock};
 
 type End = (Result<(), Failure>, Vec<u8>, bool);

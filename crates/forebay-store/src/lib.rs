@@ -25,6 +25,7 @@ pub mod io;
 mod memory;
 mod positioned;
 mod registered;
+mod request;
 mod stable;
 mod transfer;
 mod uring;
@@ -40,11 +41,9 @@ pub use error::{Failure, StoreError};
 pub use file::{FileStore, FileStoreSettings, LentFile, Method, StartError};
 pub use files::{OpenError, OpenMode, Opened};
 pub use holes::{Extent, FileHoles, Holes};
-pub use io::{
-    Ending, Finish, FinishedIo, Hedge, Intercept, Io, IoKind, Memory, ObjectId, PagePointer,
-    Request,
-};
+pub use io::{Ending, Finish, FinishedIo, Hedge, Intercept, Io, Memory, PagePointer};
 pub use memory::MemoryStore;
+pub use request::{IoKind, ObjectId, Request};
 pub use volume::{Figure, Medium, Opener, Openers, Volume, VolumeError, VolumeMode, VolumeUser};
 pub use wrap::{
     CountStore, Counts, DelayStore, Delays, Fault, FaultAction, FaultStore, FaultWhen, Rate,

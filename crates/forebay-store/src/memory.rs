@@ -5,7 +5,8 @@
 
 use crate::error::Failure;
 use crate::holes::Extent;
-use crate::io::{Io, IoKind, ObjectId, Request};
+use crate::io::Io;
+use crate::request::{IoKind, ObjectId, Request};
 use crate::{Durability, Geometry, Store};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Mutex, lock};

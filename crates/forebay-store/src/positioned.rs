@@ -3,7 +3,7 @@
 
 use crate::error::Failure;
 use crate::files::OpenFile;
-use crate::io::{IoKind, Request};
+use crate::request::{IoKind, Request};
 use crate::transfer::{Addressed, IoVector, Step, Transfer};
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::wait::WaitQueue;

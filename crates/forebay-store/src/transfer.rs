@@ -6,7 +6,8 @@
 
 use crate::error::Failure;
 use crate::files::{Files, OpenFile};
-use crate::io::{Io, IoKind, Request};
+use crate::io::Io;
+use crate::request::{IoKind, Request};
 use forebay_base::PAGE_BYTES;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;

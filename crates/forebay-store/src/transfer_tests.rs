@@ -1,6 +1,7 @@
 use super::*;
 use crate::files::OpenMode;
-use crate::io::{Finish, FinishedIo, ObjectId, PagePointer, leaked_pages};
+use crate::io::{Finish, FinishedIo, PagePointer, leaked_pages};
+use crate::request::ObjectId;
 use rustix::fd::AsRawFd;
 
 struct Ignored;

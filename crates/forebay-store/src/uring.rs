@@ -11,9 +11,9 @@
 
 use crate::crew::Crew;
 use crate::inbox::{Found, Inbox, Mail, MemoryNews};
-use crate::io::IoKind;
 use crate::positioned::PositionedQueue;
 use crate::registered::{PLACES, Registered};
+use crate::request::IoKind;
 use crate::transfer::{Addressed, Transfer};
 use forebay_rt::wait::Slot;
 use io_uring::IoUring;

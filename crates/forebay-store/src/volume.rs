@@ -14,7 +14,7 @@ use crate::claims::Holder;
 use crate::error::Failure;
 use crate::files::OpenError;
 use crate::holes::Holes;
-use crate::io::ObjectId;
+use crate::request::ObjectId;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;

@@ -1,13 +1,39 @@
 //! The objects of the chunks of a volume: 16 bytes for each chunk of which one is there, and for
 //! the holes between them.
 
-use crate::map::ChunkObject;
+use crate::checksum::crc32c;
+use crate::fault::VolumeFault;
 use crate::name::ChunkName;
 
 /// Chunks of a block.
 const BLOCK: usize = 1024;
 /// Bytes for each chunk.
 pub(crate) const ENTRY_BYTES: u64 = 16;
+
+/// An object with a chunk, and its checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkObject {
+    /// Its name.
+    pub name: ChunkName,
+    /// The checksum of its bytes.
+    pub crc: u32,
+}
+
+impl ChunkObject {
+    /// Whether `bytes` are those of this object, which has `length_bytes`.
+    ///
+    /// # Errors
+    /// [`VolumeFault::Damaged`].
+    pub fn check(&self, bytes: &[u8], length_bytes: u64) -> Result<(), VolumeFault> {
+        let what = match bytes {
+            _ if bytes.len() as u64 != length_bytes => "its length",
+            _ if crc32c(bytes) != self.crc => "its checksum",
+            _ => return Ok(()),
+        };
+        let key = self.name.to_string();
+        Err(VolumeFault::Damaged { key, what })
+    }
+}
 
 /// Neighbouring chunks. Epochs begin with 1, so that 0 is a hole.
 #[derive(Clone, Debug, PartialEq, Eq)]

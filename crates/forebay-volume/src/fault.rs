@@ -1,6 +1,6 @@
 //! What can be wrong with a volume, by name.
 
-use crate::snapshot::SnapshotName;
+use crate::snapshot_name::SnapshotName;
 use thiserror::Error;
 
 /// Why a volume cannot be used, or not any longer.

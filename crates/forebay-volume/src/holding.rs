@@ -17,7 +17,8 @@ use crate::fault::VolumeFault;
 use crate::manifest::Manifest;
 use crate::map::Map;
 use crate::name::{ChunkName, Twin, record_of};
-use crate::snapshot::{PIN_PREFIX, Pin, SNAPSHOT_PREFIX, Snapshot, SnapshotName};
+use crate::snapshot::{PIN_PREFIX, Pin, Snapshot};
+use crate::snapshot_name::{SNAPSHOT_PREFIX, SnapshotName};
 use std::collections::BTreeSet;
 
 /// Objects that maps name, those of snapshots above all.

@@ -1,11 +1,30 @@
 //! Changes of a writer that lie above what is committed: pages, and chunks that are whole.
 
-use crate::map::ChunkObject;
+use crate::chunk_table::ChunkObject;
 use crate::record::Content;
-use crate::writer::Source;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
+
+/// Where the bytes of a page are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source<'w> {
+    /// Nowhere: they are zeros.
+    Zeros,
+    /// In memory.
+    Memory(&'w [u8]),
+    /// In an object with a chunk, from this byte.
+    Chunk(ChunkObject, u64),
+    /// In record `record`, from byte `at`, with checksum `crc`.
+    Record {
+        /// The number of the record.
+        record: u64,
+        /// Its byte at which the page begins.
+        at: u64,
+        /// The checksum of the page.
+        crc: u32,
+    },
+}
 
 /// See above. A page that is staged is newer than the chunk that it lies in.
 #[derive(Clone, Debug, Default)]

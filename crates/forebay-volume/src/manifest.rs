@@ -4,14 +4,12 @@
 use crate::checksum::crc32c;
 use crate::fault::VolumeFault;
 use crate::name::{ChunkName, MANIFEST_KEY, record_of};
-use crate::pages::PageFormat;
+use crate::page_format::{PAGE_BYTES, PageFormat};
 use std::ops::Range;
 
 /// The newest format of manifests. Format 1 has plain pages; a volume with plain pages is made in
 /// it, so that older programs open it. Format 3 is that of clones.
 const FORMAT: u32 = 3;
-/// Bytes of a page, the smallest part of a volume that is written.
-pub const PAGE_BYTES: u64 = 4096;
 /// The most chunks of a volume: its map is in memory, and one object.
 pub const CHUNKS_LIMIT: u64 = 1 << 22;
 const LEAST_CHUNK_BYTES: u32 = 64 << 10;

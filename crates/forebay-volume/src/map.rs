@@ -6,11 +6,12 @@
 //!   writer, or of another epoch, is damage.
 
 use crate::checksum::crc32c;
-use crate::chunk_table::{ChunkTable, ENTRY_BYTES};
+use crate::chunk_table::{ChunkObject, ChunkTable, ENTRY_BYTES};
 use crate::fault::VolumeFault;
 use crate::fields::{Fields, close};
-use crate::manifest::{Manifest, PAGE_BYTES};
+use crate::manifest::Manifest;
 use crate::name::{ChunkName, log_key, map_key};
+use crate::page_format::PAGE_BYTES;
 use crate::record::{Body, Content, Record, page_at};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -38,31 +39,6 @@ pub struct InlinePage {
     pub at: u64,
     /// The checksum of the page.
     pub crc: u32,
-}
-
-/// An object with a chunk, and its checksum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChunkObject {
-    /// Its name.
-    pub name: ChunkName,
-    /// The checksum of its bytes.
-    pub crc: u32,
-}
-
-impl ChunkObject {
-    /// Whether `bytes` are those of this object, which has `length_bytes`.
-    ///
-    /// # Errors
-    /// [`VolumeFault::Damaged`].
-    pub fn check(&self, bytes: &[u8], length_bytes: u64) -> Result<(), VolumeFault> {
-        let what = match bytes {
-            _ if bytes.len() as u64 != length_bytes => "its length",
-            _ if crc32c(bytes) != self.crc => "its checksum",
-            _ => return Ok(()),
-        };
-        let key = self.name.to_string();
-        Err(VolumeFault::Damaged { key, what })
-    }
 }
 
 /// Where every byte of a volume is.
@@ -598,6 +574,3 @@ fn entry(fields: &mut Fields<'_>, before: &mut [u64; 3]) -> Result<[u64; 3], Vol
     }
     Ok(*before)
 }
-
-/// The bytes of a page, as an index into buffers.
-pub(crate) const PAGE: usize = PAGE_BYTES as usize;

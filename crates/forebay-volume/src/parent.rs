@@ -6,7 +6,7 @@
 use crate::checksum::crc32c;
 use crate::fault::VolumeFault;
 use crate::name::PARENT_KEY;
-use crate::snapshot::SnapshotName;
+use crate::snapshot_name::SnapshotName;
 
 const HEAD: &[u8] = b"forebay parent 1\n";
 

@@ -4,9 +4,9 @@ use crate::checksum::crc32c;
 use crate::fault::VolumeFault;
 use crate::fields::{Fields, close};
 use crate::manifest::CHUNKS_LIMIT;
-use crate::map::PAGE;
 use crate::name::{ChunkName, log_key};
-use crate::pages::PageFormat;
+use crate::page_format::PAGE;
+use crate::page_format::PageFormat;
 
 const MAGIC: [u8; 6] = *b"FBVREC";
 /// Records of format 1 have one copy, fewer pages, and do not name a map; the pages of format 3 are

@@ -14,7 +14,8 @@ use crate::copying::{Copied, Copying};
 use crate::fault::VolumeFault;
 use crate::name::Twin;
 use crate::opening::{Access, Opened, Opening};
-use crate::snapshot::{Pin, Snapshot, SnapshotName};
+use crate::snapshot::{Pin, Snapshot};
+use crate::snapshot_name::SnapshotName;
 
 /// The bytes of a pin.
 const PIN: &[u8] = b"a snapshot is being taken\n";

@@ -13,11 +13,12 @@ use crate::call::{Call, Progress, Reply};
 use crate::checksum::crc32c;
 use crate::collecting::MAPPED;
 use crate::fault::VolumeFault;
-use crate::layer::Layer;
+use crate::layer::{Layer, Source};
 use crate::manifest::Manifest;
-use crate::map::{ChunkObject, INLINE_TOTAL, InlinePage, Map, PAGE};
+use crate::map::{INLINE_TOTAL, InlinePage, Map};
 use crate::name::{ChunkName, MAPPED_KEY, Twin, map_key};
 use crate::opening::Opened;
+use crate::page_format::PAGE;
 use crate::pages::{Holder, PageCodec};
 use crate::record::{Body, Content, INLINE_PAGES, Record};
 use crate::twins::Twins;
@@ -37,26 +38,6 @@ pub const RECORDS_BETWEEN_MAPS: u64 = 256;
 const MAP_BYTES_PER_RECORD: u64 = 4096;
 /// A map that lets objects be removed may cost this part of the bytes that came since the last one.
 const MAP_SHARE: u64 = 8;
-
-/// Where the bytes of a page are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source<'w> {
-    /// Nowhere: they are zeros.
-    Zeros,
-    /// In memory.
-    Memory(&'w [u8]),
-    /// In an object with a chunk, from this byte.
-    Chunk(ChunkObject, u64),
-    /// In record `record`, from byte `at`, with checksum `crc`.
-    Record {
-        /// The number of the record.
-        record: u64,
-        /// Its byte at which the page begins.
-        at: u64,
-        /// The checksum of the page.
-        crc: u32,
-    },
-}
 
 /// What has to be done for a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //! runtime; any other call is driven by `block_on`, also on the calling thread.
 
 use crate::error::{AccessError, SyncError};
+use crate::file::MOST_UNDER_WAY;
 use crate::file::{Advice, ReadRequest};
-use crate::flow::read_many::MOST_UNDER_WAY;
 use crate::guard::PageGuard;
 use forebay_rt::block_on;
 use std::io::{IoSlice, IoSliceMut};

@@ -5,7 +5,6 @@ use crate::engine::Engine;
 use crate::error::{AccessError, SyncError};
 use crate::event::CallKind;
 use crate::flow::Missing;
-use crate::flow::read_many::MOST_UNDER_WAY;
 use crate::guard::PageGuard;
 use crate::handle::Handle;
 use crate::memory::Home;
@@ -18,6 +17,10 @@ use forebay_store::Durability;
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Reads of the store that one call keeps under way at most: the usual depth of a queue. Those that
+/// the ring of the thread has no room for go by the ring thread.
+pub(crate) const MOST_UNDER_WAY: usize = 128;
 
 /// One read of [`File::read_many`].
 #[derive(Debug)]

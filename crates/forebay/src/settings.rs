@@ -3,6 +3,7 @@
 use crate::error::BuildError;
 use crate::event::EventSink;
 use crate::policy::{DirtyThrottle, Policy};
+pub use crate::state::arena::PageMemory;
 use crate::state::index::FRAMES_LIMIT;
 use forebay_base::Span;
 pub use forebay_law::limits::DirtyKnobs;
@@ -55,18 +56,6 @@ impl Default for ZoneSettings {
             lowmem_reserve_pages: None,
         }
     }
-}
-
-/// Whether pages have bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PageMemory {
-    /// They do.
-    #[default]
-    Real,
-    /// They have none: copies in and out are skipped, a read leaves its buffer as it was, and in
-    /// requests to stores only the number of pages counts ([`forebay_store::Io::has_bytes`]). A
-    /// page then costs only its overhead, 64 bytes at most: for simulations of large machines.
-    Phantom,
 }
 
 /// One node: zones in order of scarcity, the most preferred last.

@@ -1,16 +1,13 @@
 //! The house style, as far as a program can see it. One file a rule; `STYLE.md` gives the reasons.
 
-mod circles;
 mod citations;
 mod code_map;
 mod finding;
+mod imports;
 mod invariants;
-mod journeys;
 mod layers;
 mod leftovers;
-mod mutants;
 mod mutations;
-mod order;
 mod pages;
 mod rooms;
 mod sizes;
@@ -18,7 +15,6 @@ mod switches;
 mod text;
 mod unsafe_files;
 
-use crate::calls::Code;
 use crate::error::TaskError;
 use crate::source::{Source, load, repository};
 
@@ -27,7 +23,7 @@ pub(crate) use finding::Finding;
 /// What finds the places where one rule is broken.
 type Rule = fn(&[Source]) -> Vec<Finding>;
 
-/// The rules that look at the files alone.
+/// The rules that look at the files.
 const RULES: &[Rule] = &[
     text::check,
     leftovers::check,
@@ -37,27 +33,11 @@ const RULES: &[Rule] = &[
     invariants::check,
     pages::check,
     code_map::check,
-    of_calls,
+    imports::check,
     citations::check,
-    mutants::check,
     mutations::check,
     sizes::check,
 ];
-
-/// The rules that look at who calls whom, which is read once for all of them.
-fn of_calls(sources: &[Source]) -> Vec<Finding> {
-    match Code::read(sources) {
-        Ok(code) => [circles::check, order::check, journeys::check]
-            .iter()
-            .flat_map(|rule| rule(sources, &code))
-            .collect(),
-        Err(message) => vec![Finding {
-            path: circles::LIST.to_owned(),
-            line: 1,
-            message: format!("calls cannot be read: {message}"),
-        }],
-    }
-}
 
 /// Checks the repository and prints what is found and the sizes; true if nothing was found.
 pub(crate) fn run() -> Result<bool, TaskError> {

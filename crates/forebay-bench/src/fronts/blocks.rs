@@ -1,24 +1,13 @@
 //! The block servers: reads and writes of data in memory, in turns; writes under pressure; and idle
 //! servers.
 
-use super::fio::{Job, NBD_FILL, NBD_FLUSH, NBD_READ, NBD_WRITE, Script};
+use super::fio::{Job, NBD_FILL, NBD_FLUSH, NBD_WRITE, Script};
 use super::goals::metric;
 use super::results::{Front, Name, Who};
 use super::server::{Image, Server, serve};
-use super::stand::{Fronts, PRESSURE_TIMES, sample, value};
+use super::stand::{FLUSHERS, Fronts, LOADS, PRESSURE_TIMES, sample, value};
 use crate::error::BenchError;
 use std::path::{Path, PathBuf};
-
-/// A load of the block servers: the job, its name, and how many run at once.
-pub(super) const LOADS: [(Script, &str, u32); 4] = [
-    (NBD_READ, metric::READ, 32),
-    (NBD_READ, metric::READ, 1),
-    (NBD_WRITE, metric::WRITE, 32),
-    (NBD_WRITE, metric::WRITE, 1),
-];
-
-/// How many clients flush after each write.
-pub(super) const FLUSHERS: [u32; 2] = [1, 4];
 
 /// A server and its socket.
 type Served = (Who, Server, PathBuf);

@@ -4,7 +4,7 @@ use super::fio::{DEVICE_WRITE, FILE_READ, FILE_WRITE, Job};
 use super::goals::metric;
 use super::results::{Front, Name, Who};
 use super::server::mount;
-use super::stand::{Fronts, SEQUENTIAL_TIMES, sample, value};
+use super::stand::{Fronts, READERS, SEQUENTIAL_TIMES, sample, value};
 use crate::error::BenchError;
 use forebay_fuse::can_mount;
 use forebay_fuse::floor::Floor;
@@ -17,9 +17,6 @@ const READ_FILE: &str = "read";
 const FLOOR_THREADS: usize = 2;
 /// Requests under way when the device is written directly, enough to keep it busy.
 const DEVICE_DEPTH: u32 = 8;
-/// How many jobs read at once.
-pub(super) const READERS: [u32; 2] = [1, 2];
-
 /// The folder below, and where it is mounted.
 struct Places {
     source: PathBuf,

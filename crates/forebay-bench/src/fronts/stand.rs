@@ -1,9 +1,7 @@
 //! A running bench of the fronts: the state that its rounds share.
 
-use super::blocks::{FLUSHERS, LOADS};
-use super::fio::{Fio, Outcome};
+use super::fio::{Fio, NBD_READ, NBD_WRITE, Outcome, Script};
 use super::goals::metric;
-use super::mounts::READERS;
 use super::results::{Front, Name, Results, Sample, Who};
 use super::server::{Server, missing};
 use crate::error::BenchError;
@@ -22,6 +20,20 @@ pub(super) const PRESSURE_TIMES: u64 = 4;
 pub(super) const SEQUENTIAL_TIMES: u64 = 4;
 /// How long processor time is measured.
 const IDLE_SPAN: Span = Span::from_secs(6);
+
+/// A load of the block servers: the job, its name, and how many run at once.
+pub(super) const LOADS: [(Script, &str, u32); 4] = [
+    (NBD_READ, metric::READ, 32),
+    (NBD_READ, metric::READ, 1),
+    (NBD_WRITE, metric::WRITE, 32),
+    (NBD_WRITE, metric::WRITE, 1),
+];
+
+/// How many clients flush after each write.
+pub(super) const FLUSHERS: [u32; 2] = [1, 4];
+
+/// How many jobs read at once.
+pub(super) const READERS: [u32; 2] = [1, 2];
 
 /// How long each part takes.
 #[derive(Clone, Copy)]

@@ -2,7 +2,6 @@
 
 use super::capacity::{self, Unfit};
 use super::error::{ScenarioError, Source};
-use super::places::span_of;
 use super::script::{Access, AccessRate, Action, FilePlace, Group, Hog, SharedFile};
 use super::text::{AccessText, FileText, MachineChoice, MemoryText, ProcessText, ScenarioText};
 use super::{Scenario, known};
@@ -514,4 +513,8 @@ fn hog(text: MemoryText) -> Result<Hog, String> {
         rate,
         rest: Span::from_millis(rest_ms),
     })
+}
+
+pub(super) fn span_of(seconds: f64) -> Span {
+    Span::from_nanos((seconds * 1e9).round() as u64)
 }

@@ -1,11 +1,7 @@
 //! Times and file systems that a scenario's text names, checked.
 
-use super::check::{Checked, Checker};
+use super::check::{Checked, Checker, span_of};
 use forebay_base::Span;
-
-pub(super) fn span_of(seconds: f64) -> Span {
-    Span::from_nanos((seconds * 1e9).round() as u64)
-}
 
 impl Checker<'_> {
     pub(super) fn file_system_names(&self) -> Vec<String> {

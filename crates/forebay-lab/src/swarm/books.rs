@@ -3,7 +3,7 @@
 
 use super::crowd;
 use super::explained::{judge_dirtied, judge_ledger};
-use super::plan::Part;
+use super::part::Part;
 use super::store::Tally;
 use super::verdict::Oracle;
 use super::world::World;

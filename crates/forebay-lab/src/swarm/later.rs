@@ -1,7 +1,7 @@
 //! What the swarm does only for later seeds: it draws today's policy, the other rule of eviction,
 //! write units, knobs that are turned and crowds, and bounds the search of callers in a squeeze.
 
-use super::plan::{Part, StorePlan};
+use super::part::{Part, StorePlan};
 use forebay::Policy;
 use forebay::policy::Eviction;
 use forebay_base::Prng;

@@ -1,7 +1,8 @@
 //! The observer: it watches the engine's events and reports declared bounds that are exceeded.
 
 use super::explained::{self, ReportedWaits};
-use super::plan::{Part, Plan};
+use super::part::Part;
+use super::plan::Plan;
 use super::verdict::{Oracle, Verdict};
 use forebay::event::{Event, EventSink, PauseLimit, PauseRecord};
 use forebay::policy::DirtyThrottle;

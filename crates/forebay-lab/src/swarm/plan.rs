@@ -2,9 +2,8 @@
 
 use super::fault::{Effect, Fault};
 use super::later;
-use super::scatter::OBJECTS_LIMIT;
+use super::part::{Part, StorePlan};
 use super::store::Pace;
-use super::table::OTHERS;
 use forebay::SyncError;
 use forebay::policy::ReclaimWrites;
 use forebay::policy::{KswapdBalance, KswapdSleep};
@@ -15,83 +14,13 @@ use forebay_base::{PAGE_BYTES, Prng, Span};
 use forebay_store::{Durability, Failure, Geometry, IoKind};
 use std::collections::BTreeSet;
 
-/// A part of a plan that can be left out, to make a failure smaller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
-    /// The loss of power.
-    Crash,
-    /// All faults of the stores.
-    Faults,
-    /// Calls whose futures are dropped.
-    Abandon,
-    /// Readers beside the writer of a file.
-    Readers,
-    /// Callers of sync beside the writer of a file.
-    Syncers,
-    /// Holders of guards.
-    Pinners,
-    /// Anonymous memory and its swap.
-    Anonymous,
-    /// The file in which each writer has a region.
-    Shared,
-    /// All stores except the first.
-    Stores,
-    /// All clients except the first.
-    Clients,
-    /// Zones and nodes: only one stays.
-    Zones,
-    /// Knobs and policy: the usual ones stay.
-    Knobs,
-    /// Jumps of the clock.
-    Jumps,
-    /// A writer that dirties one page in each of many objects.
-    Scatter,
-    /// A memory budget that changes.
-    Memory,
-    /// Memory that is used up repeatedly.
-    Squeeze,
-    /// A table of objects that is full.
-    Table,
-    /// Knobs that are turned while everything runs.
-    Turns,
-    /// A handle with several calls at a time.
-    Crowd,
-}
+/// Most objects that are open at once. A block for each frame of the largest memory that a plan
+/// draws would be more than enough.
+pub(super) const OBJECTS_LIMIT: u32 = 2_048;
 
-impl Part {
-    /// Every part, in the order in which to leave them out.
-    pub const ALL: [Part; 19] = [
-        Part::Clients,
-        Part::Faults,
-        Part::Crash,
-        Part::Abandon,
-        Part::Stores,
-        Part::Anonymous,
-        Part::Shared,
-        Part::Readers,
-        Part::Syncers,
-        Part::Pinners,
-        Part::Zones,
-        Part::Knobs,
-        Part::Jumps,
-        Part::Scatter,
-        Part::Memory,
-        Part::Squeeze,
-        Part::Table,
-        Part::Turns,
-        Part::Crowd,
-    ];
-
-    /// Its name on the command line.
-    pub fn name(self) -> String {
-        format!("{self:?}").to_lowercase()
-    }
-
-    /// The part called `name`.
-    pub fn named(name: &str) -> Option<Part> {
-        Part::ALL.into_iter().find(|part| part.name() == name)
-    }
-}
+/// Places in the table for all other objects, which are open all the time: those of clients and
+/// regions, memory, held pages, and the file that is never touched.
+pub(super) const OTHERS: u32 = 16;
 
 /// What is left out of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,18 +31,6 @@ pub struct Reduction {
     pub without: Vec<Part>,
     /// Prints each call and each request on standard error.
     pub is_loud: bool,
-}
-
-/// One store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StorePlan {
-    pub(super) geometry: Geometry,
-    pub(super) pace: Pace,
-    pub(super) can_discard: bool,
-    /// What its file system answers when reclaim asks for the write of a page.
-    pub(super) reclaim_writes: ReclaimWrites,
-    pub(super) backing: BackingSettings,
-    pub(super) faults: Vec<Fault>,
 }
 
 /// One run.

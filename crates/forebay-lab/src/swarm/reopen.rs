@@ -3,15 +3,24 @@
 
 use super::client::PAGE;
 use super::crash::Image;
-use super::plan::{Part, Plan, Reduction};
-use super::run::Promised;
+use super::ledger::Ledger;
+use super::part::Part;
+use super::plan::{Plan, Reduction};
 use super::store::Pace;
 use super::verdict::{Oracle, Violation};
 use super::witness::WrongByte;
 use super::world::World;
-use forebay_base::sync::lock;
+use forebay_base::sync::{Mutex, lock};
 use forebay_rt::{Virtual, VirtualSettings};
+use forebay_store::ObjectId;
 use std::sync::Arc;
+
+/// A ledger and the place of its bytes: what a crash is judged by.
+pub(super) struct Promised {
+    pub(super) ledger: Arc<Mutex<Ledger>>,
+    pub(super) store: usize,
+    pub(super) object: ObjectId,
+}
 
 /// What in the images breaks a promise.
 pub(super) fn judge_images(

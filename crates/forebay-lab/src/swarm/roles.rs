@@ -2,7 +2,7 @@
 
 use super::client::{Client, PAGE};
 use super::later::is_later;
-use super::plan::Part;
+use super::part::Part;
 use super::searches::{USED_UP_WAITS, wait_for_searches};
 use super::verdict::Oracle;
 use super::world::World;

@@ -6,9 +6,10 @@ use super::client::{Client, PAGE, read_only};
 use super::crowd::start_crowd;
 use super::ledger::Ledger;
 use super::loops::{judge_ages, judge_elastic, judge_loops, judge_promises, judge_strict};
-use super::plan::{Part, Plan, Reduction};
+use super::part::Part;
+use super::plan::{Plan, Reduction};
 use super::pressure::judge_pressure;
-use super::reopen::judge_images;
+use super::reopen::{Promised, judge_images};
 use super::roles;
 use super::scatter::scatter;
 use super::settle::{settle, untouched};
@@ -221,13 +222,6 @@ fn outcome(world: &World, simulated_ms: u64) -> Outcome {
             .collect(),
         trace: 0,
     }
-}
-
-/// A ledger and the place of its bytes: what a crash is judged by.
-pub(super) struct Promised {
-    pub(super) ledger: Arc<Mutex<Ledger>>,
-    pub(super) store: usize,
-    pub(super) object: ObjectId,
 }
 
 /// Starts every task of the plan.

@@ -16,10 +16,6 @@ const FIRST: u64 = 10_000;
 /// Bytes that it writes to each.
 const BYTES: usize = 24;
 
-/// Most objects that are open at once. A block for each frame of the largest memory that a plan
-/// draws would be more than enough.
-pub(super) const OBJECTS_LIMIT: u32 = 2_048;
-
 /// Writes all of its objects, rests, and reads them back, a few times.
 pub(super) async fn scatter(world: Arc<World>) {
     let mut chance = world.chance("scatter", 0);

@@ -1,7 +1,8 @@
 //! Shrinking a failing run: parts and operations are left out as long as the run fails in the same
 //! way.
 
-use super::plan::{Part, Reduction};
+use super::part::Part;
+use super::plan::Reduction;
 use super::run::run_seed;
 use super::verdict::{Oracle, Violation};
 

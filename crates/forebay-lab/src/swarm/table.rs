@@ -16,9 +16,6 @@ use std::sync::Arc;
 /// The first of its objects.
 const FIRST: u64 = 20_000;
 const FILES: usize = 40;
-/// Places in the table for all other objects, which are open all the time: those of clients and
-/// regions, memory, held pages, and the file that is never touched.
-pub(super) const OTHERS: u32 = 16;
 const ROUNDS: usize = 400;
 /// Bytes of a stamp, which says which write of a file was the last.
 const BYTES: usize = 24;

@@ -1,7 +1,7 @@
 //! The times that are waited for, earliest first, in memory that is used again and again: setting a
 //! timer allocates only if more timers wait than ever before.
 
-use crate::sleep::TimerId;
+use crate::timer::TimerId;
 use forebay_base::Instant;
 use std::task::Waker;
 

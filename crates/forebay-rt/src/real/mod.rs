@@ -5,9 +5,9 @@ mod timers;
 mod workers;
 
 use crate::alarm::AlarmId;
-use crate::sleep::TimerId;
 use crate::task::{Ending, TaskFuture};
 use crate::thread::Stopwatch;
+use crate::timer::TimerId;
 use forebay_base::{Instant, Prng};
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -2,8 +2,8 @@
 
 use super::deadlines::{Deadlines, ROOM};
 use crate::alarm::{self, AlarmId};
-use crate::sleep::TimerId;
 use crate::thread::{self, Joiner, Stopwatch};
+use crate::timer::TimerId;
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! it is dropped when it comes up, or when most entries are stale.
 
 use super::tasks::Waiter;
-use crate::sleep::TimerId;
+use crate::timer::TimerId;
 use forebay_base::Instant;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -11,8 +11,7 @@ mod simulation;
 mod tasks;
 
 use crate::Rt;
-use crate::body::Body;
-use crate::work::WorkCosts;
+use crate::costs::WorkCosts;
 use forebay_base::{Instant, Span};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -159,7 +158,7 @@ impl Virtual {
     /// A handle for what runs on this machine.
     pub fn rt(&self) -> Rt {
         Rt {
-            body: Body::Virtual(Arc::clone(&self.simulation)),
+            body: Arc::clone(&self.simulation).into(),
         }
     }
 

@@ -11,8 +11,8 @@
 use super::events::{Event, Events};
 use super::tasks::{TaskKey, Waiter};
 use super::{ProcessorTimes, VirtualSettings};
-use crate::sleep::TimerId;
-use crate::work::JobCost;
+use crate::costs::JobCost;
+use crate::timer::TimerId;
 use forebay_base::{Instant, Span};
 use std::collections::VecDeque;
 use std::task::Poll;

@@ -1,7 +1,8 @@
 //! The end of a request on its way back: from the store, past the wrappers, to the submitter.
 
-use super::{IoKind, PagePointer, Request};
+use super::PagePointer;
 use crate::error::{Failure, StoreError};
+use crate::request::{IoKind, Request};
 use forebay_base::Instant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

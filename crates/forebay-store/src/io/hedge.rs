@@ -2,8 +2,9 @@
 //! nobody, because each attempt has pages of its own.
 
 use super::ending::Route;
-use super::{Finish, FinishedIo, Flags, Io, IoKind, PagePointer, Parts};
+use super::{Finish, FinishedIo, Flags, Io, PagePointer, Parts};
 use crate::error::Failure;
+use crate::request::IoKind;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Mutex, lock};
 use std::ptr::NonNull;

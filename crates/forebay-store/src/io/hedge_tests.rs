@@ -1,5 +1,6 @@
-use super::super::{ObjectId, Request, leaked_pages};
+use super::super::leaked_pages;
 use super::*;
+use crate::request::{ObjectId, Request};
 
 type End = (Result<(), Failure>, u8, u8);
 

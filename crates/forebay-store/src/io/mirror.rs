@@ -1,8 +1,9 @@
 //! One write for two stores, which both read its pages.
 
 use super::ending::{Ending, Route};
-use super::{Finish, FinishedIo, Io, IoKind, PagePointer, Parts, Request};
+use super::{Finish, FinishedIo, Io, PagePointer, Parts};
 use crate::error::Failure;
+use crate::request::{IoKind, Request};
 use forebay_base::sync::{Mutex, lock};
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-use super::super::{ObjectId, leaked_pages};
+use super::super::leaked_pages;
 use super::*;
+use crate::request::ObjectId;
 
 /// Where the pages lie that came back, the result, and whether it is durable.
 type End = (Vec<usize>, Result<(), Failure>, bool);

@@ -1,8 +1,9 @@
 //! One request as two, which go their own ways.
 
 use super::ending::{Ending, Route};
-use super::{Finish, FinishedIo, Io, Parts, Request};
+use super::{Finish, FinishedIo, Io, Parts};
 use crate::error::Failure;
+use crate::request::Request;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Mutex, lock};
 use std::sync::Arc;

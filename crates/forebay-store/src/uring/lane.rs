@@ -3,9 +3,9 @@
 //! A lane belongs to one thread at a time, which may hand it to another one.
 
 use crate::error::Failure;
-use crate::io::IoKind;
 use crate::positioned::{cannot_punch, punch_flags};
 use crate::registered::Registered;
+use crate::request::IoKind;
 use crate::transfer::{IoVector, Step, Transfer};
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};

@@ -18,7 +18,7 @@
 use super::lane::{Answer, Lane};
 use crate::error::Failure;
 use crate::inbox::Inbox;
-use crate::io::IoKind;
+use crate::request::IoKind;
 use crate::transfer::{Addressed, Transfer};
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicUsize, Ordering};

@@ -6,7 +6,7 @@ use crate::error::Failure;
 use crate::file::FileStore;
 use crate::files::OpenMode;
 use crate::holes::{Extent, FileHoles, Holes};
-use crate::io::ObjectId;
+use crate::request::ObjectId;
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat};
 use rustix::io::Errno;
 use std::ffi::OsStr;

@@ -2,8 +2,8 @@
 
 use super::{Medium, Opener, Volume, VolumeError, VolumeMode, VolumeUser};
 use crate::holes::{Extent, Holes};
-use crate::io::ObjectId;
 use crate::memory::MemoryStore;
+use crate::request::ObjectId;
 use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;

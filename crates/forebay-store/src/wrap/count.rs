@@ -1,6 +1,7 @@
 //! Counts the requests that pass.
 
-use crate::io::{Ending, Intercept, Io, IoKind, Memory, ObjectId};
+use crate::io::{Ending, Intercept, Io, Memory};
+use crate::request::{IoKind, ObjectId};
 use crate::{Geometry, Store, Unwritten};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};

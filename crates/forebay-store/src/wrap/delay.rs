@@ -1,7 +1,8 @@
 //! Each request takes longer: by a fixed span for its kind, any number of them at once.
 
 use super::Held;
-use crate::io::{Io, IoKind, Memory, ObjectId};
+use crate::io::{Io, Memory};
+use crate::request::{IoKind, ObjectId};
 use crate::{Geometry, Store, Unwritten};
 use forebay_base::Span;
 use forebay_rt::Rt;

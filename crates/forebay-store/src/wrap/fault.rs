@@ -3,7 +3,8 @@
 use super::Held;
 use super::delay::submit_later;
 use crate::error::Failure;
-use crate::io::{Io, IoKind, Memory, ObjectId, Request};
+use crate::io::{Io, Memory};
+use crate::request::{IoKind, ObjectId, Request};
 use crate::{Geometry, Store, Unwritten};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Prng, Span};

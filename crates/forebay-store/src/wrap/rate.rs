@@ -6,7 +6,8 @@
 //! wait.
 
 use super::Held;
-use crate::io::{Io, IoKind, Memory, ObjectId, Request};
+use crate::io::{Io, Memory};
+use crate::request::{IoKind, ObjectId, Request};
 use crate::{Geometry, Store, Unwritten};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
@@ -258,7 +259,7 @@ impl Share {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::ObjectId;
+    use crate::request::ObjectId;
 
     fn request(kind: IoKind, length_bytes: u64) -> Request {
         Request {

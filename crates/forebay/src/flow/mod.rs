@@ -26,9 +26,9 @@
 //! | `swap`, `swapahead` | which of its pages go to swap; what is read back together |
 //! | `wait`, `ticket` | bounded waits |
 //!
-//! They call each other in one direction: ARCHITECTURE.md has the order, and `cargo xtask tidy`
-//! compares it with the calls. Nothing that reclaims writes a file page, and nothing that writes
-//! one allocates. Code that need not wait is not here: see `memory`, `books` and `stores`.
+//! They call each other in one direction. Nothing that reclaims writes a file page, and nothing
+//! that writes one allocates. Code that need not wait is not here: see `memory`, `books` and
+//! `stores`.
 //!
 //! What older kernels did, for the policies that ask for it, is in `history`.
 

@@ -11,7 +11,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::event::CallKind;
-use crate::file::ReadRequest;
+use crate::file::{MOST_UNDER_WAY, ReadRequest};
 use crate::flow::fill::{FillPlan, Touch};
 use crate::handle::Handle;
 use crate::state::frame::{FrameTable, flag};
@@ -23,10 +23,6 @@ use forebay_law::blame::Cause;
 use forebay_rt::driver::NextTurn;
 use forebay_rt::wait::either;
 use std::sync::Arc;
-
-/// Reads of the store that one call keeps under way at most: the usual depth of a queue. Those that
-/// the ring of the thread has no room for go by the ring thread.
-pub(crate) const MOST_UNDER_WAY: usize = 128;
 
 /// So many times as many requests as may be under way are begun before the first of them has ended,
 /// because some end sooner than others. Their pages have to stay in memory until they are copied.

@@ -1,8 +1,9 @@
 //! Two lists as older kernels kept them: today's rule, changed by each of four choices.
 
 use crate::lists::list::List;
+use crate::lists::queues::Change;
 use crate::lists::queues::ZoneLists;
-use crate::lists::rule::{Change, Rule, Source, Verdict};
+use crate::lists::rule::{Rule, Source, Verdict};
 use crate::lists::two_lists::TwoLists;
 use crate::policy::{ActiveReferences, InactiveShare, Policy, Refaults, ScanBalance};
 use crate::state::frame::flag;

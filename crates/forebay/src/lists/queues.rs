@@ -6,7 +6,6 @@
 //! that its `ANON` and `ACTIVE` flags named when it was linked.
 
 use crate::lists::list::List;
-use crate::lists::rule::Change;
 use crate::state::batch::Batch;
 use crate::state::frame::{ExclusiveHold, FrameTable, NO_FRAME, flag};
 use crate::state::gauge::Gauge;
@@ -17,6 +16,15 @@ use forebay_base::sync::{
 };
 use forebay_law::history::RotationCounts;
 use forebay_law::scan::{ListSizes, ReclaimCost};
+
+/// How the flags of a page change when it goes to another list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) set: u64,
+    pub(crate) clear: u64,
+    /// Whether the move adds to the age of the zone (spec/reclaim.md 2.8).
+    pub(crate) ages_zone: bool,
+}
 
 /// Head (newest) and tail (oldest) of each list, and what the scan law remembers.
 #[derive(Debug)]

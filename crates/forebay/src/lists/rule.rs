@@ -2,7 +2,7 @@
 //! numbers; its callers carry them out.
 
 use crate::lists::list::List;
-use crate::lists::queues::ZoneLists;
+use crate::lists::queues::{Change, ZoneLists};
 use forebay_law::refault::WorkingsetSizes;
 use forebay_law::scan::{ListSizes, ScanInputs, ScanTargets};
 use std::fmt;
@@ -16,15 +16,6 @@ pub(crate) enum Verdict {
     Activate,
     /// It stays on its list for another round, which uses up these touches.
     Round(u64),
-}
-
-/// How the flags of a page change when it goes to another list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) set: u64,
-    pub(crate) clear: u64,
-    /// Whether the move adds to the age of the zone (spec/reclaim.md 2.8).
-    pub(crate) ages_zone: bool,
 }
 
 /// The list from which a batch is taken, and what is done with it.

@@ -7,8 +7,9 @@
 //! there because it could not be freed, and is remembered.
 
 use crate::lists::list::List;
+use crate::lists::queues::Change;
 use crate::lists::queues::ZoneLists;
-use crate::lists::rule::{Change, Rule, Source, Verdict};
+use crate::lists::rule::{Rule, Source, Verdict};
 use crate::lists::touch::{last_touch, touches_again};
 use crate::state::frame::flag;
 use forebay_law::refault::WorkingsetSizes;

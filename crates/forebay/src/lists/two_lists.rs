@@ -2,8 +2,9 @@
 //! page that was not touched goes back (spec/reclaim.md 2.3 to 2.8). Laws: `scan`, `refault`.
 
 use crate::lists::list::List;
+use crate::lists::queues::Change;
 use crate::lists::queues::ZoneLists;
-use crate::lists::rule::{Change, Rule, Source, Verdict};
+use crate::lists::rule::{Rule, Source, Verdict};
 use crate::lists::touch::last_touch;
 use crate::state::frame::flag;
 use forebay_law::refault::{WorkingsetSizes, activates};

@@ -6,13 +6,24 @@
 
 #![allow(unsafe_code)]
 
-use crate::settings::PageMemory;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::atomic::{AtomicU8, Ordering};
 use forebay_store::{Memory, PagePointer};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MlockFlags, ProtFlags};
 use std::ptr::NonNull;
+
+/// Whether pages have bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageMemory {
+    /// They do.
+    #[default]
+    Real,
+    /// They have none: copies in and out are skipped, a read leaves its buffer as it was, and in
+    /// requests to stores only the number of pages counts ([`forebay_store::Io::has_bytes`]). A
+    /// page then costs only its overhead, 64 bytes at most: for simulations of large machines.
+    Phantom,
+}
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;

@@ -1,7 +1,5 @@
 //! What is asked of a store, without the pages.
 
-use crate::error::{Failure, StoreError};
-
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IoKind {
@@ -33,14 +31,4 @@ pub struct Request {
     pub offset_bytes: u64,
     /// Bytes of the range.
     pub length_bytes: u64,
-}
-
-impl Request {
-    /// The error that says that this request failed for the reason `failure`.
-    pub fn error(self, failure: Failure) -> StoreError {
-        StoreError {
-            failure,
-            request: self,
-        }
-    }
 }
