@@ -9,7 +9,7 @@ use crate::error::BucketError;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::fresh_number;
 use forebay_volume::{
-    Collected, DETACHED_KEY, MANIFEST_KEY, MAPPED, MAPPED_KEY, Manifest, Map, PARENT_KEY,
+    Collected, DETACHED_KEY, MANIFEST_KEY, MAPPED, MAPPED_KEY, Manifest, Map, Opened, PARENT_KEY,
     PageFormat, Parent, Shared, SnapshotName, Twin, VolumeFault, Writer, map_key, wrapped_key,
 };
 use std::sync::Arc;
@@ -89,23 +89,10 @@ pub fn flatten(
     let mut copied = Collected::default();
     if asker.object(DETACHED_KEY)?.is_none() {
         let opened = asker.open(writing("a copy of what it shares", takes_over)?)?;
-        let manifest = opened.manifest;
-        let mut items = asker.items(&opened)?;
-        items.extend(asker.snapshot_items(&opened)?);
-        items.retain(|item| item.is_shared(&shared));
-        let (all, done) = (items.len() as u64, AtomicU64::new(0));
-        let (copier, progress) = (asker.clone(), progress.clone());
-        let parts = abreast(items, move |item| {
-            let copied = copier.copy_item(&copier, &manifest, &item);
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
-            copied.map_err(Uncopied::error)
-        })?;
-        for part in parts {
-            copied.objects += part.objects;
-            copied.bytes += part.bytes;
-        }
-        asker.make(DETACHED_KEY.to_owned(), DETACHED.to_vec())?;
-        asker.leave(&Mutex::new(Writer::new(opened)))?;
+        let done = asker.copy_shared(&opened, &shared, progress);
+        let left = asker.leave(&Mutex::new(Writer::new(opened)));
+        copied = done?;
+        left?;
     }
     asker.leave_parent(&parent.bucket, parent.named.snapshot)?;
     Ok(copied)
@@ -122,6 +109,32 @@ impl Item {
 }
 
 impl Asker {
+    /// Copies what `opened` and its snapshots share with its parent.
+    fn copy_shared(
+        self: &Arc<Asker>,
+        opened: &Opened,
+        shared: &Shared,
+        progress: &Arc<Progress>,
+    ) -> Result<Collected, BucketError> {
+        let mut items = self.items(opened)?;
+        items.extend(self.snapshot_items(opened)?);
+        items.retain(|item| item.is_shared(shared));
+        let (all, done) = (items.len() as u64, AtomicU64::new(0));
+        let (copier, progress, manifest) = (self.clone(), progress.clone(), opened.manifest);
+        let parts = abreast(items, move |item| {
+            let copied = copier.copy_item(&copier, &manifest, &item);
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+            copied.map_err(Uncopied::error)
+        })?;
+        self.make(DETACHED_KEY.to_owned(), DETACHED.to_vec())?;
+        let mut copied = Collected::default();
+        for part in parts {
+            copied.objects += part.objects;
+            copied.bytes += part.bytes;
+        }
+        Ok(copied)
+    }
+
     /// Makes at `to` the clone of this volume that has the state `map`.
     fn make_clone(&self, to: &Asker, manifest: &Manifest, map: Map) -> Result<(), BucketError> {
         let shared = Shared {

@@ -6,7 +6,7 @@
 mod support;
 mod volumes;
 
-use forebay_base::Prng;
+use forebay_base::{Prng, Span};
 use forebay_bucket::{
     Bucket, BucketError, BucketSettings, BucketStore, PageFormat, SnapshotName, VolumeFault,
     bucket_at, check, clone_volume, collect, copy, flatten, info, parent_path, remove,
@@ -57,7 +57,11 @@ impl Place {
     }
 
     fn settings(&self) -> BucketSettings {
-        removing(self.pages)
+        BucketSettings {
+            // A bad object is waited for, for as long as any answer.
+            answer_timeout: Span::from_millis(100),
+            ..removing(self.pages)
+        }
     }
 
     /// Writes of all sizes, holes among them, with a commit after each, to the volume that has
@@ -373,11 +377,38 @@ fn what_was_interrupted_is_no_clone_or_a_whole_one() {
         }
     }
     assert!(made > 1, "some lacked their second map alone");
+}
 
-    // A flattening goes on where it was.
+#[test]
+fn a_flattening_goes_on_where_it_was() {
+    let place = Place::new(PageFormat::Encrypted);
+    let mut bytes = vec![0; LENGTH as usize];
+    place.write("base", &mut bytes, &mut Prng::from_seed(11), 20);
     place.clone_from("base", "clone", None).unwrap();
+    // One that cannot go on leaves the clone as it was.
+    let mut objects = Vec::new();
+    objects_below(&place.path("base/data"), &mut objects);
+    let kept = std::fs::read(&objects[0]).unwrap();
+    std::fs::remove_file(&objects[0]).unwrap();
+    let failed = flatten(place.bucket("clone"), false, &quiet());
+    let expected = VolumeFault::Missing {
+        key: format!(
+            "data{}",
+            objects[0]
+                .display()
+                .to_string()
+                .rsplit_once("/data")
+                .unwrap()
+                .1
+        ),
+    };
+    assert!(matches!(failed, Err(BucketError::Volume(fault)) if fault == expected));
+    assert!(!info(place.bucket("clone")).unwrap().map.is_open());
+    std::fs::write(&objects[0], kept).unwrap();
+
     for left in 0.. {
         let short = full_after(place.bucket("clone"), left);
+        // It closes the clone if it fails, unless it cannot do that either.
         let is_done = flatten(short, true, &quiet()).is_ok();
         assert!(place.read("clone").unwrap() == bytes, "{left} objects");
         if is_done {

@@ -54,7 +54,8 @@ pub(crate) enum TypedVolume {
     Clone(TypedClone),
     /// Copy what a clone shares with its parent, which it needs no more then
     ///
-    /// Stop the clone's server first. If it was interrupted, the same command goes on.
+    /// Stop the clone's server first. If it was interrupted, the same command with --take-over goes
+    /// on.
     Flatten(TypedFlatten),
     /// Keep the volume as it is now, under a name
     ///
