@@ -11,9 +11,9 @@ use std::ops::Range;
 /// same range. So it does not wait for another client's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Job {
-    /// Read into the buffer, at most [`PIECE_BYTES`].
+    /// Read into the buffer, at most [`PIECE_BYTES`](crate::PIECE_BYTES).
     Read(Range<u64>),
-    /// Write out of the buffer, at most [`PIECE_BYTES`].
+    /// Write out of the buffer, at most [`PIECE_BYTES`](crate::PIECE_BYTES).
     Write(Range<u64>),
     /// Make durable the bytes of the range that are in the cache; the range may end past the disk.
     Flush(Range<u64>),
@@ -33,7 +33,8 @@ pub enum Job {
     Extents {
         /// Which bytes.
         range: Range<u64>,
-        /// Stop after this many extents; at most as many as fit into [`PIECE_BYTES`].
+        /// Stop after this many extents; at most as many as fit into
+        /// [`PIECE_BYTES`](crate::PIECE_BYTES).
         most: usize,
     },
 }

@@ -6,11 +6,12 @@ use forebay_base::Span;
 ///
 /// Each kind has one place that charges for it. The engine charges for what it does on its own
 /// account or in the background: `Scan`, `Free`, `Writeback`, `Request`, `ReclaimWrite`, `SwapIn`,
-/// `Inode`, `ThrottleCheck`, the locks of LRU lists ([`Charge::under_lock`]) and of dirty files
-/// ([`Charge::stepping_under`]). The code that simulates a process charges for what its calls cost
-/// before they reach the engine: `Call`, `Create`, `Copy`, `Lookup`, `Fault`, `MapPresent`,
-/// `MapNew`, `Unmap` and `User`. Task switches are charged by the machine, and by a kswapd that
-/// wakes.
+/// `Inode`, `ThrottleCheck`, the locks of LRU lists
+/// ([`under_lock`](crate::Charge::under_lock)) and of dirty files
+/// ([`stepping_under`](crate::Charge::stepping_under)). The code that simulates a process charges
+/// for what its calls cost before they reach the engine: `Call`, `Create`, `Copy`, `Lookup`,
+/// `Fault`, `MapPresent`, `MapNew`, `Unmap` and `User`. Task switches are charged by the machine,
+/// and by a kswapd that wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Entering the kernel and leaving it.
