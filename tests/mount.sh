@@ -440,7 +440,8 @@ check_a_mount_that_is_given_up_is_gone() (
     if [ -n "$connection" ]; then echo 1 >"$connections/$connection/abort" || true; fi
     if [ -n "$client" ]; then kill -KILL "$client" || true; fi
     kill_server
-    if [ -n "$made_connections" ]; then umount "$connections"; fi
+    # A mount of somebody else may be looking at its own connection there.
+    if [ -n "$made_connections" ]; then umount -l "$connections"; fi
     # The kernel takes a moment to let go of the files of a process that is gone.
     if mountpoint -q "$disk"; then umount -l "$disk"; fi
   }
