@@ -1,10 +1,9 @@
 //! Clones: new volumes that share with another one what it had when they were made.
 
-use crate::abreast::abreast;
 use crate::asker::Asker;
 use crate::bucket::Bucket;
 use crate::check::Item;
-use crate::copy::{DETACHED, Progress, Uncopied, writing};
+use crate::copy::{DETACHED, Progress, Uncopied, copy_items, writing};
 use crate::error::BucketError;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::fresh_number;
@@ -13,7 +12,6 @@ use forebay_volume::{
     PageFormat, Parent, Shared, SnapshotName, Twin, VolumeFault, Writer, map_key, wrapped_key,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Makes a clone of the volume in `parent`, as of its last record or as of its snapshot `of`, in
 /// `clone`, where no volume may be, and from where `path` leads to the parent. No data is copied: a
@@ -44,21 +42,24 @@ pub fn clone_volume(
 ) -> Result<(), BucketError> {
     let (from, to) = (Asker::of_task(parent), Arc::new(Asker::of_task(clone)));
     let manifest = from.known_manifest()?;
-    if let Some(name) = of {
-        from.snapshot(&manifest, name)?;
-    }
+    let source = match of {
+        Some(name) => Some((name, from.snapshot(&manifest, name)?)),
+        None => None,
+    };
     if to.object(MANIFEST_KEY)?.is_some() {
         return Err(BucketError::Occupied);
     }
     let snapshot = SnapshotName::of_clone(fresh_number()?);
-    // It comes first, so that whoever removes an incomplete clone finds that snapshot.
+    // This object is the first one, so that the removal of an incomplete clone finds the snapshot.
     to.make(PARENT_KEY.to_owned(), Parent { path, snapshot }.encode())?;
-    match of {
-        None => from.take_snapshot(snapshot)?,
-        Some(name) => from.keep_snapshot(&manifest, name, snapshot)?,
-    }
-    let map = from.snapshot(&manifest, snapshot)?.map;
-    from.make_clone(&to, &manifest, map)?;
+    let kept = if let Some((name, kept)) = source {
+        from.keep_snapshot(&manifest, name, &kept, snapshot)?;
+        kept
+    } else {
+        from.take_snapshot(snapshot)?;
+        from.snapshot(&manifest, snapshot)?
+    };
+    from.make_clone(&to, &manifest, kept.map)?;
     // The first map is alone, so another one is made.
     let writer = Mutex::new(Writer::new(to.open(writing("a clone", false)?)?));
     to.leave(&writer)?;
@@ -70,9 +71,9 @@ pub fn clone_volume(
 }
 
 /// Copies what the clone in `bucket` shares with its parent, after which it has none. A clone that
-/// is open for writing is refused, unless the caller `takes_over`. Whoever reads the clone or a
-/// snapshot of it meanwhile has to open it again afterwards. What was interrupted goes on where it
-/// was. Returns what was copied.
+/// is open for writing is refused, unless the caller `takes_over`. Readers of the clone and of its
+/// snapshots have to open it again afterwards. What was interrupted goes on where it was. Returns
+/// what was copied.
 ///
 /// # Errors
 /// [`BucketError::NoClone`] if it has no parent.
@@ -119,19 +120,9 @@ impl Asker {
         let mut items = self.items(opened)?;
         items.extend(self.snapshot_items(opened)?);
         items.retain(|item| item.is_shared(shared));
-        let (all, done) = (items.len() as u64, AtomicU64::new(0));
-        let (copier, progress, manifest) = (self.clone(), progress.clone(), opened.manifest);
-        let parts = abreast(items, move |item| {
-            let copied = copier.copy_item(&copier, &manifest, &item);
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
-            copied.map_err(Uncopied::error)
-        })?;
+        let copied = copy_items(self, self, &opened.manifest, items, progress);
+        let copied = copied.map_err(Uncopied::error)?;
         self.make(DETACHED_KEY.to_owned(), DETACHED.to_vec())?;
-        let mut copied = Collected::default();
-        for part in parts {
-            copied.objects += part.objects;
-            copied.bytes += part.bytes;
-        }
         Ok(copied)
     }
 

@@ -169,18 +169,7 @@ fn copy_state(
     if last > 0 {
         from.copy_item(to, &manifest, &Item::Record(1, 0))?;
     }
-    let (all, done) = (items.len() as u64, AtomicU64::new(0));
-    let (reader, maker, progress) = (from.clone(), to.clone(), progress.clone());
-    let copied = abreast(items, move |item| {
-        let copied = reader.copy_item(&maker, &manifest, &item)?;
-        progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
-        Ok::<Collected, Uncopied>(copied)
-    })?;
-    let mut sum = Collected::default();
-    for one in copied {
-        sum.objects += one.objects;
-        sum.bytes += one.bytes;
-    }
+    let mut sum = copy_items(from, to, &manifest, items, progress)?;
     // What is left of another copy would be taken for what comes after this one.
     for prefix in [MAP_PREFIX, LOG_PREFIX, TWIN_PREFIX] {
         let keys = to.list(prefix)?;
@@ -209,6 +198,29 @@ fn copy_state(
     Ok(sum)
 }
 
+/// Copies `items` of the volume with `manifest`, many at a time.
+pub(crate) fn copy_items(
+    from: &Arc<Asker>,
+    to: &Arc<Asker>,
+    manifest: &Manifest,
+    items: Vec<Item>,
+    progress: &Arc<Progress>,
+) -> Result<Collected, Uncopied> {
+    let (all, done) = (items.len() as u64, AtomicU64::new(0));
+    let (from, to, manifest, progress) = (from.clone(), to.clone(), *manifest, progress.clone());
+    let copied = abreast(items, move |item| {
+        let copied = from.copy_item(&to, &manifest, &item)?;
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+        Ok::<Collected, Uncopied>(copied)
+    })?;
+    let mut sum = Collected::default();
+    for one in copied {
+        sum.objects += one.objects;
+        sum.bytes += one.bytes;
+    }
+    Ok(sum)
+}
+
 fn key_numbers_of(items: &[Item]) -> BTreeSet<u64> {
     let numbers = items.iter().filter_map(|item| match item {
         Item::Key(number) => Some(*number),
@@ -226,7 +238,7 @@ fn records_of(items: &[Item]) -> impl Iterator<Item = u64> + '_ {
 }
 
 impl Asker {
-    pub(crate) fn copy_item(
+    fn copy_item(
         &self,
         to: &Asker,
         manifest: &Manifest,

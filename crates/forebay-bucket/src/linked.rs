@@ -49,14 +49,17 @@ impl LinkedBucket {
 
     /// Finds the parent, if `bytes` are the manifest of a clone that has one.
     fn follow(&self, bytes: &[u8]) -> Result<(), Trouble> {
-        // Whoever asked for it finds what is wrong with it.
+        if self.link.get().is_some() {
+            return Ok(());
+        }
+        // A manifest that is damaged is refused by its reader.
         let Ok(manifest) = Manifest::decode(bytes) else {
             return Ok(());
         };
         let Some(shared) = manifest.shared else {
             return Ok(());
         };
-        if self.link.get().is_some() || self.own_object(DETACHED_KEY)?.is_some() {
+        if self.own_object(DETACHED_KEY)?.is_some() {
             return Ok(());
         }
         let parent = self.parent()?.ok_or_else(|| {

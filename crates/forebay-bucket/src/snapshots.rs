@@ -72,14 +72,15 @@ impl Asker {
         self.try_snapshot(name)
     }
 
-    /// Keeps the snapshot `source` under the name `name` too. See invariant VB25.
+    /// Keeps the snapshot `source`, which was read as `kept`, under the name `name` too. See
+    /// invariant VB25.
     pub(crate) fn keep_snapshot(
         &self,
         manifest: &Manifest,
         source: SnapshotName,
+        kept: &Snapshot,
         name: SnapshotName,
     ) -> Result<(), BucketError> {
-        let kept = self.snapshot(manifest, source)?;
         for twin in Twin::BOTH {
             let mut copy = Append::new(name.key(twin), kept.encode());
             if self.append(&mut copy)? == Appended::Theirs {
@@ -87,8 +88,8 @@ impl Asker {
             }
         }
         match self.snapshot(manifest, source) {
-            Ok(still) if still == kept => Ok(()),
-            // Somebody may have removed what it names in between.
+            Ok(still) if still == *kept => Ok(()),
+            // What it names may have been removed meanwhile.
             gone => {
                 self.remove_batch(&Twin::BOTH.map(|twin| name.key(twin)))?;
                 gone?;

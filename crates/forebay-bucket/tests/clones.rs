@@ -19,11 +19,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use support::Driver;
-use volumes::{CHUNK, MIB, full_after, key_of, pattern, quiet, removing, writing_of};
+use volumes::{CHUNK, MIB, drawn_write, full_after, key_of, quiet, removing, writing_of};
 
 const LENGTH: u64 = 8 * MIB;
 
-/// Volumes in folders beside each other.
+/// Volumes in the folders of one folder.
 struct Place {
     folder: tempfile::TempDir,
     pages: PageFormat,
@@ -64,8 +64,7 @@ impl Place {
         }
     }
 
-    /// Writes of all sizes, holes among them, with a commit after each, to the volume that has
-    /// `bytes`.
+    /// Writes, with a commit after each, to the volume that has `bytes`.
     fn write(&self, name: &str, bytes: &mut [u8], prng: &mut Prng, rounds: u64) {
         let access = if self.path(name).join("volume").exists() {
             Access::Write(Writing {
@@ -80,14 +79,9 @@ impl Place {
         let store = BucketStore::open(self.bucket(name), name, access, self.settings()).unwrap();
         let driver = Driver::new(store.clone(), 4_096);
         for _ in 0..rounds {
-            let length = [4_096, 12_288, CHUNK as usize][prng.below(3) as usize];
-            let at = prng.below((bytes.len() - length) as u64 / 4_096 + 1) * 4_096;
-            let content = match prng.below(5) {
-                0 => vec![0; length],
-                _ => pattern(prng.next_u64(), length),
-            };
-            bytes[at as usize..][..length].copy_from_slice(&content);
-            let written = driver.write(BucketStore::OBJECT, at, &content);
+            let (at, content) = drawn_write(prng, bytes.len());
+            bytes[at..][..content.len()].copy_from_slice(&content);
+            let written = driver.write(BucketStore::OBJECT, at as u64, &content);
             written.expect("it is staged");
             let committed = driver.order(IoKind::Commit, BucketStore::OBJECT, 0, 0);
             assert_eq!(committed, Ok::<(), Failure>(()));

@@ -16,10 +16,10 @@ use forebay_volume::{Access, Manifest, Writing};
 use std::sync::Arc;
 use support::Driver;
 use tempfile::TempDir;
-use volumes::{CHUNK, full_after, key_of, pattern, quiet, removing};
+use volumes::{CHUNK, drawn_write, full_after, key_of, quiet, removing};
 
 const PAGE: usize = PAGE_BYTES;
-const CHUNK_PAGES: usize = CHUNK as usize / PAGE;
+
 /// A volume without a server, and what it has to hold.
 struct Volume {
     bucket: Arc<dyn Bucket>,
@@ -57,17 +57,12 @@ impl Volume {
     fn write(&mut self, rounds: u64) {
         let store = self.open(None);
         let driver = Driver::new(store.clone(), 4_096);
-        let all = self.bytes.len() / PAGE;
         for _ in 0..rounds {
-            let count = [1, 3, CHUNK_PAGES][self.prng.below(3) as usize].min(all);
-            let first = self.prng.below((all - count) as u64 + 1) as usize;
-            let bytes = match self.prng.below(5) {
-                0 => vec![0; count * PAGE],
-                _ => pattern(self.prng.next_u64(), count * PAGE),
-            };
-            self.bytes[first * PAGE..][..bytes.len()].copy_from_slice(&bytes);
-            let at = (first * PAGE) as u64;
-            driver.write(BucketStore::OBJECT, at, &bytes).unwrap();
+            let (at, bytes) = drawn_write(&mut self.prng, self.bytes.len());
+            self.bytes[at..][..bytes.len()].copy_from_slice(&bytes);
+            driver
+                .write(BucketStore::OBJECT, at as u64, &bytes)
+                .unwrap();
             let committed = driver.order(IoKind::Commit, BucketStore::OBJECT, 0, 0);
             assert_eq!(committed, Ok::<(), Failure>(()));
         }

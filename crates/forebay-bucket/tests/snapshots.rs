@@ -18,7 +18,7 @@ use forebay_volume::{Access, Call, Reply, Writing};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use support::Driver;
-use volumes::{CHUNK, MIB, full_after, key_of, pattern, quiet, removing, writing_of};
+use volumes::{CHUNK, MIB, drawn_write, full_after, key_of, quiet, removing, writing_of};
 
 const LENGTH: u64 = 8 * MIB;
 
@@ -50,17 +50,12 @@ impl Written {
         }
     }
 
-    /// Writes of all sizes, holes among them, with a commit after each.
+    /// Writes, with a commit after each.
     fn write(&mut self, rounds: u64) {
         for _ in 0..rounds {
-            let length = [4_096, 12_288, CHUNK as usize][self.prng.below(3) as usize];
-            let at = self.prng.below((LENGTH - CHUNK) / 4_096) * 4_096;
-            let bytes = match self.prng.below(5) {
-                0 => vec![0; length],
-                _ => pattern(self.prng.next_u64(), length),
-            };
-            self.bytes[at as usize..][..length].copy_from_slice(&bytes);
-            let written = self.driver.write(BucketStore::OBJECT, at, &bytes);
+            let (at, bytes) = drawn_write(&mut self.prng, self.bytes.len());
+            self.bytes[at..][..bytes.len()].copy_from_slice(&bytes);
+            let written = self.driver.write(BucketStore::OBJECT, at as u64, &bytes);
             written.expect("it is staged");
             let committed = self.driver.order(IoKind::Commit, BucketStore::OBJECT, 0, 0);
             assert_eq!(committed, Ok::<(), Failure>(()));

@@ -17,7 +17,7 @@ use crate::fields::{Fields, close};
 use crate::manifest::Manifest;
 use crate::map::Map;
 use crate::name::Twin;
-use crate::snapshot_name::SnapshotName;
+use crate::snapshot_name::{NAME_BYTES, SnapshotName};
 use std::str::FromStr;
 
 const MAGIC: [u8; 6] = *b"FBVSNP";
@@ -32,9 +32,8 @@ impl FromStr for SnapshotName {
     fn from_str(text: &str) -> Result<SnapshotName, VolumeFault> {
         SnapshotName::new(text).ok_or_else(|| VolumeFault::OutOfRange {
             what: format!(
-                "the name of a snapshot has up to {} letters, digits, '-', '_' and '.', and \
-                 begins with a letter or a digit",
-                SnapshotName::BYTES
+                "the name of a snapshot has up to {NAME_BYTES} letters, digits, '-', '_' and '.', \
+                 and begins with a letter or a digit"
             ),
         })
     }

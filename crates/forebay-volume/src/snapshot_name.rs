@@ -6,7 +6,7 @@ use std::fmt;
 /// What the keys of snapshots begin with.
 pub const SNAPSHOT_PREFIX: &str = "snap/";
 /// The most bytes of a name.
-const NAME_BYTES: usize = 64;
+pub(crate) const NAME_BYTES: usize = 64;
 /// What the names of the snapshots of clones begin with.
 const CLONE_PREFIX: &str = "clone-";
 
@@ -19,9 +19,6 @@ pub struct SnapshotName {
 }
 
 impl SnapshotName {
-    /// The most bytes of a name.
-    pub(crate) const BYTES: usize = NAME_BYTES;
-
     /// The name `text`, if that is one.
     pub(crate) fn new(text: &str) -> Option<SnapshotName> {
         let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);

@@ -59,12 +59,12 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
             .collect();
         for circle in circles(&graph(modules)) {
             let files: Vec<String> = circle.iter().map(|module| module.join("/")).collect();
-            let before = known.len();
-            known.retain(|known| *known != files);
-            if known.len() == before {
-                let message = format!("a circle of imports: {}", files.join(", "));
-                findings.push(Finding::new(modules[&circle[0]], 1, message));
+            if let Some(at) = known.iter().position(|known| *known == files) {
+                known.swap_remove(at);
+                continue;
             }
+            let message = format!("a circle of imports: {}", files.join(", "));
+            findings.push(Finding::new(modules[&circle[0]], 1, message));
         }
         for opened in known {
             let message = format!("there is no circle of {} any more", opened.join(", "));

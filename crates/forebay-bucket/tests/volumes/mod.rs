@@ -71,6 +71,18 @@ pub(crate) fn pattern(salt: u64, length: usize) -> Vec<u8> {
     (0..length).map(|_| prng.next_u64() as u8).collect()
 }
 
+/// Where a write begins in a volume of `length_bytes`, and its bytes: of all sizes, and zeros among
+/// them.
+pub(crate) fn drawn_write(prng: &mut Prng, length_bytes: usize) -> (usize, Vec<u8>) {
+    let length = [4_096, 12_288, CHUNK as usize][prng.below(3) as usize].min(length_bytes);
+    let at = prng.below((length_bytes - length) as u64 / 4_096 + 1) as usize * 4_096;
+    let bytes = match prng.below(5) {
+        0 => vec![0; length],
+        _ => pattern(prng.next_u64(), length),
+    };
+    (at, bytes)
+}
+
 /// Writes of a volume of 8 MiB in chunks of 64 KiB.
 pub(crate) fn writing(take_over: bool) -> Access {
     writing_of(PageFormat::Plain, take_over)
