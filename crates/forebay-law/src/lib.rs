@@ -19,6 +19,7 @@ pub mod at_risk;
 pub mod bandwidth;
 pub mod blame;
 pub mod chunk;
+pub mod decision;
 pub mod drain;
 pub mod elastic;
 pub mod history;

@@ -94,7 +94,7 @@ pub fn closed_loop(
 }
 
 /// The position of a store that has the whole limit for itself.
-fn alone(limits: DirtyLimits, dirty: u64, pages_per_s: u64) -> PositionInputs {
+pub fn alone(limits: DirtyLimits, dirty: u64, pages_per_s: u64) -> PositionInputs {
     PositionInputs {
         thresh: limits.thresh,
         background: limits.background,

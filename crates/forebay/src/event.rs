@@ -7,24 +7,12 @@ use crate::policy::DirtyThrottle;
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::blame::Cause;
+pub use forebay_law::decision::PauseLimit;
 use forebay_law::pause::{DirtierClock, PauseSizing, Tick};
 use forebay_law::position::PositionInputs;
 use forebay_law::rate::RateInputs;
 use forebay_law::throttle::ThrottleReason;
 use std::collections::VecDeque;
-
-/// Which limit made a writer pause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PauseLimit {
-    /// Dirty pages of the whole cache are above the free-run level.
-    Global,
-    /// Dirty pages of this store are above it (strict limit).
-    Store,
-    /// Nothing may be dirtied at all until something is written.
-    Hard,
-    /// The store's rate is not measured yet: the writer waits for pages to be written.
-    Unmeasured,
-}
 
 /// A decision to let a writer pause, with every input of the laws that made it:
 /// [`Event::BalanceDirtyPages`] can be recomputed with `forebay-law` alone, as

@@ -4,13 +4,14 @@ use forebay_law::at_risk::{drain_ms, due_ms};
 use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth, Sample};
 use forebay_law::blame::{BlameInputs, Cause, Suspect, shares_us};
 use forebay_law::chunk::write_chunk;
+use forebay_law::decision::{DecisionInputs, DirtierState, decide};
 use forebay_law::drain::{DrainInputs, DrainLimit, MEASURED_MS};
 use forebay_law::elastic::{Elastic, ElasticInputs, next_look_ms};
 use forebay_law::limits::{DirtyLimits, LIMIT_INTERVAL_MS, SmoothedLimit, setpoint};
 use forebay_law::line::Line;
 use forebay_law::pace::{PaceInputs, pace as paced};
-use forebay_law::pause::{PauseSizing, Tick, size_pause};
-use forebay_law::plot::{closed_loop, sampled};
+use forebay_law::pause::{DirtierClock, PauseSizing, Tick, size_pause};
+use forebay_law::plot::{alone, closed_loop, sampled};
 use forebay_law::position::polynomial;
 use forebay_law::reach::{Probe, ReachInputs, ReadPace, reach as reach_after};
 use forebay_law::readahead::next_size;
@@ -44,10 +45,10 @@ macro_rules! laws {
 }
 
 /// All laws, reclaim first.
-pub(crate) const LAWS: [Law; 23] = laws![
+pub(crate) const LAWS: [Law; 24] = laws![
     watermark, scan, shrink, elastic, refault, s3_fifo, readahead, reach, swapahead, throttle,
-    limits, share, drain, at_risk, bandwidth, steady, position, rate, pause, pace, chunk, line,
-    blame,
+    limits, share, drain, at_risk, bandwidth, steady, position, rate, pause, pace, decision, chunk,
+    line, blame,
 ];
 
 fn curve(name: &str, points: impl IntoIterator<Item = (u64, u64)>) -> Curve {
@@ -686,6 +687,46 @@ fn pace() -> Picture {
         knees: vec![Knee {
             name: "30 MB/s",
             at: 7_680,
+        }],
+        levels: vec![],
+    }
+}
+
+fn decision() -> Picture {
+    let limits = DirtyLimits {
+        thresh: 200_000,
+        background: 100_000,
+    };
+    let pause_us = |writers: u64, dirty| {
+        let clock = DirtierClock {
+            nr_dirtied: 256,
+            ..DirtierClock::default()
+        };
+        let inputs = DecisionInputs {
+            position: alone(limits, dirty, 25_600),
+            dirty_ratelimit: 25_600 / writers,
+            before: DirtierState {
+                clock,
+                ..DirtierState::default()
+            },
+            now_us: 0,
+            tick: Tick::FINE,
+            is_paced: true,
+        };
+        decide(&inputs).pause_us
+    };
+    let of = |name, writers| {
+        let range = (limits.freerun(), limits.thresh);
+        even(name, range, 250, |dirty| pause_us(writers, dirty))
+    };
+    Picture {
+        title: "The pause after a write of 1 MiB",
+        x: Axis::even("dirty pages (thousands)", (150_000, 200_000), 1_000),
+        y: Axis::even("ms", (0, 200_000), 1_000),
+        curves: vec![of("one of ten writers", 10), of("the only writer", 1)],
+        knees: vec![Knee {
+            name: "setpoint",
+            at: setpoint(limits.thresh, limits.freerun()),
         }],
         levels: vec![],
     }

@@ -8,24 +8,22 @@ use crate::books::rates::RateView;
 use crate::caller::CallerKey;
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::event::{Event, PauseLimit, PauseRecord, PauseView};
+use crate::event::{Event, PauseRecord, PauseView};
 use crate::marks::Mark;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
-use crate::state::dirtier::{Dirtier, DirtierState};
+use crate::state::dirtier::Dirtier;
 use crate::state::pause_turn::Pause;
 use crate::state::waits::Waits;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::blame::{Cause, PauseFacts, cause_of_pause};
+use forebay_law::decision::{Decision, DecisionInputs, DirtierState, PauseLimit, decide};
 use forebay_law::limits::DirtyLimits;
-use forebay_law::pace::{LONGEST_US, Pace, PaceInputs, pace, pace_call_quota, pace_quota};
-use forebay_law::pause::{
-    self, DirtierClock, PauseDecision, PauseSizing, Tick, decide_pause, freerun_clock, may_leave,
-    size_pause,
-};
+use forebay_law::pace::LONGEST_US;
+use forebay_law::pause::{self, PauseSizing, Tick, freerun_clock, may_leave};
 use forebay_law::position::{Position, PositionInputs, position};
-use forebay_law::rate::{strict_setpoint, task_ratelimit};
+use forebay_law::rate::strict_setpoint;
 use forebay_law::share::answerable_pages;
 use forebay_rt::Work;
 use std::sync::Arc;
@@ -41,36 +39,6 @@ pub(crate) struct Payer<'a> {
     pub(crate) waits: &'a Waits,
     /// None if another call of the writer has the turn for longer than a pause may last.
     pub(crate) turn: Option<&'a Pause<'a>>,
-}
-
-/// What the pause law, or the pace law, made of a snapshot.
-#[derive(Clone, Copy, Debug)]
-struct Decision {
-    limit: PauseLimit,
-    before: DirtierState,
-    dirty_ratelimit: u64,
-    task_ratelimit: u64,
-    sizing: PauseSizing,
-    pause_us: u64,
-    /// Whether it owes so much after the pause that it is evaluated once more.
-    asks_again: bool,
-    after: DirtierState,
-}
-
-impl Decision {
-    /// A pause that no law computed: its length is what it took, and its rates are unknown.
-    fn unmeasured(before: DirtierState, paused: Span) -> Decision {
-        Decision {
-            limit: PauseLimit::Unmeasured,
-            before,
-            dirty_ratelimit: 0,
-            task_ratelimit: 0,
-            sizing: PauseSizing::default(),
-            pause_us: paused.as_micros(),
-            asks_again: false,
-            after: before,
-        }
-    }
 }
 
 /// Every number that one evaluation uses.
@@ -213,13 +181,14 @@ impl Engine {
     async fn pause_measured(&self, payer: Payer<'_>, snapshot: &Snapshot) -> bool {
         let (backing, dirtier) = (payer.backing, payer.dirtier);
         let before = *lock(&dirtier.state);
-        let decision = self.decide(backing, before, snapshot);
+        let inputs = self.decision_inputs(backing, before, snapshot);
+        let decision = decide(&inputs);
         dirtier.renew(decision.after, snapshot.exceeded);
         if decision.pause_us == 0 {
             return true;
         }
-        self.record_pause(payer, snapshot, &decision);
-        let cause = self.blame_pause(payer, snapshot, &decision);
+        self.record_pause(payer, &inputs, &decision);
+        let cause = self.blame_pause(payer, snapshot, &inputs, &decision);
         let paused = self.at_work(backing, Part::Pause);
         let pause = Span::from_micros(decision.pause_us);
         self.sleep_counted(payer.waits, cause, pause).await;
@@ -227,41 +196,19 @@ impl Engine {
         !decision.asks_again && may_leave(decision.task_ratelimit, snapshot.store_file_pages, 1)
     }
 
-    fn decide(&self, backing: &Backing, before: DirtierState, snapshot: &Snapshot) -> Decision {
-        let inputs = &snapshot.inputs;
-        let dirty_ratelimit = lock(&backing.rates).rate.ratelimit;
-        let task = task_ratelimit(dirty_ratelimit, snapshot.position.ratio);
-        let average = inputs.average_pages_per_s;
-        let sizing = size_pause(
-            average,
-            dirty_ratelimit,
-            inputs.store_dirty,
-            task,
-            snapshot.tick,
-        );
-        let now = (snapshot.now, snapshot.tick);
-        let (pace, after) = if self.past.pauses_are_whole {
-            // As the laws compute it, for a reader that compares: a late timer may pass 200 ms.
-            paused(before, &sizing, task, now, u64::MAX)
-        } else if task > 0 {
-            paced(before, &sizing, task, snapshot.now)
-        } else {
-            paused(before, &sizing, task, now, LONGEST_US)
-        };
-        let limit = match (task, inputs.strict) {
-            (0, _) => PauseLimit::Hard,
-            (_, true) => PauseLimit::Store,
-            (_, false) => PauseLimit::Global,
-        };
-        Decision {
-            limit,
+    fn decision_inputs(
+        &self,
+        backing: &Backing,
+        before: DirtierState,
+        snapshot: &Snapshot,
+    ) -> DecisionInputs {
+        DecisionInputs {
+            position: snapshot.inputs,
+            dirty_ratelimit: lock(&backing.rates).rate.ratelimit,
             before,
-            dirty_ratelimit,
-            task_ratelimit: task,
-            sizing,
-            pause_us: pace.sleep_us,
-            asks_again: pace.asks_again,
-            after,
+            now_us: snapshot.now.as_micros(),
+            tick: snapshot.tick,
+            is_paced: !self.past.pauses_are_whole,
         }
     }
 
@@ -284,9 +231,8 @@ impl Engine {
             true
         } else {
             let _paused = self.at_work(backing, Part::Pause);
-            let before = *lock(&dirtier.state);
-            let decision = Decision::unmeasured(before, Span::ZERO);
-            let cause = self.blame_pause(payer, snapshot, &decision);
+            let (inputs, decision) = self.unmeasured(payer, snapshot, Span::ZERO);
+            let cause = self.blame_pause(payer, snapshot, &inputs, &decision);
             let _waiting = self
                 .waiting(payer.waits, cause)
                 .counted(Counter::BalancePausedUs);
@@ -296,7 +242,8 @@ impl Engine {
         let now = self.rt.now();
         let paused = now.since(began);
         self.count(Counter::BalancePauses, 1);
-        self.record_unmeasured_pause(payer, snapshot, *lock(&dirtier.state), paused);
+        let (inputs, decision) = self.unmeasured(payer, snapshot, paused);
+        self.record_pause(payer, &inputs, &decision);
         let limits = self.dirty_limits();
         let (aside, of_store) = self.set_aside(backing, limits.thresh);
         let (dirty, setpoint, hard_limit) = if snapshot.has_promise {
@@ -323,13 +270,43 @@ impl Engine {
         may_go || self.is_closing()
     }
 
+    /// A pause that no law computed: its length is what it took, and its rates are unknown.
+    fn unmeasured(
+        &self,
+        payer: Payer<'_>,
+        snapshot: &Snapshot,
+        paused: Span,
+    ) -> (DecisionInputs, Decision) {
+        let before = *lock(&payer.dirtier.state);
+        let inputs = DecisionInputs {
+            dirty_ratelimit: 0,
+            ..self.decision_inputs(payer.backing, before, snapshot)
+        };
+        let decision = Decision {
+            limit: PauseLimit::Unmeasured,
+            position: snapshot.position,
+            task_ratelimit: 0,
+            sizing: PauseSizing::default(),
+            pause_us: paused.as_micros(),
+            asks_again: false,
+            after: before,
+        };
+        (inputs, decision)
+    }
+
     /// Why the writer pauses. The record of its call gets the inputs of the decision;
     /// the calls that wait along get the cause.
-    fn blame_pause(&self, payer: Payer<'_>, snapshot: &Snapshot, decision: &Decision) -> Cause {
+    fn blame_pause(
+        &self,
+        payer: Payer<'_>,
+        snapshot: &Snapshot,
+        asked: &DecisionInputs,
+        decision: &Decision,
+    ) -> Cause {
         let (backing, waits) = (payer.backing, payer.waits);
         let inputs = &snapshot.inputs;
         let part = self.heaviest.part(waits.caller, snapshot.now.as_millis());
-        let dirtied = decision.before.clock.nr_dirtied;
+        let dirtied = asked.before.clock.nr_dirtied;
         waits.pauses(PauseView {
             limit: decision.limit,
             dirty: inputs.dirty,
@@ -343,7 +320,7 @@ impl Engine {
         });
         // It has paid up to then; a writer that was never evaluated has not been fast yet.
         let now_us = snapshot.now.as_micros();
-        let own_pages_per_s = decision.before.paused_when_us.map_or(0, |since_us| {
+        let own_pages_per_s = asked.before.paused_when_us.map_or(0, |since_us| {
             dirtied * 1_000_000 / now_us.saturating_sub(since_us).max(1)
         });
         let cause = cause_of_pause(&PauseFacts {
@@ -359,7 +336,7 @@ impl Engine {
             is_unmeasured: !snapshot.is_measured,
             is_at_hard_limit: decision.limit == PauseLimit::Hard,
             own_pages_per_s,
-            fair_pages_per_s: decision.dirty_ratelimit,
+            fair_pages_per_s: asked.dirty_ratelimit,
         });
         if let Some(turn) = payer.turn {
             turn.is_for(cause);
@@ -450,39 +427,11 @@ impl Engine {
         }
     }
 
-    /// Records such a pause.
-    fn record_unmeasured_pause(
-        &self,
-        payer: Payer<'_>,
-        snapshot: &Snapshot,
-        before: DirtierState,
-        paused: Span,
-    ) {
-        let decision = Decision::unmeasured(before, paused);
-        self.record_pause(payer, snapshot, &decision);
-    }
-
-    fn record_pause(&self, payer: Payer<'_>, snapshot: &Snapshot, decision: &Decision) {
-        let before = decision.before;
+    fn record_pause(&self, payer: Payer<'_>, inputs: &DecisionInputs, decision: &Decision) {
         self.record(&Event::BalanceDirtyPages {
             bdi: payer.backing.number,
             caller: payer.waits.caller,
-            record: PauseRecord {
-                limit: decision.limit,
-                position: snapshot.inputs,
-                setpoint: snapshot.position.setpoint,
-                pos_ratio: snapshot.position.ratio,
-                dirty_ratelimit: decision.dirty_ratelimit,
-                task_ratelimit: decision.task_ratelimit,
-                dirtied: before.clock.nr_dirtied,
-                clock: before.clock,
-                sizing: decision.sizing,
-                throttle: self.settings.policy.dirty_throttle,
-                tick: snapshot.tick,
-                paused_when_us: before.paused_when_us,
-                now_us: snapshot.now.as_micros(),
-                pause_us: decision.pause_us,
-            },
+            record: PauseRecord::of(self.settings.policy.dirty_throttle, inputs, decision),
         });
     }
 
@@ -520,66 +469,6 @@ fn free_run(now: Instant, dirty: u64, thresh: u64, tick: Tick) -> DirtierState {
         paused_when_us: Some(now.as_micros()),
         call_quota_pages: None,
     }
-}
-
-/// A pause cut as Linux cuts it, `longest_us` at most.
-fn paused(
-    before: DirtierState,
-    sizing: &PauseSizing,
-    task_ratelimit: u64,
-    (now, tick): (Instant, Tick),
-    longest_us: u64,
-) -> (Pace, DirtierState) {
-    let now_ms = now.as_millis();
-    let (decision, clock) = decide_pause(before.clock, sizing, task_ratelimit, now_ms, tick);
-    let pause_ms = match decision {
-        PauseDecision::NoSleep => 0,
-        PauseDecision::Sleep { pause_ms, .. } => pause_ms,
-    };
-    let sleep_us = (pause_ms * 1_000).min(longest_us);
-    let pace = Pace {
-        sleep_us,
-        paused_when_us: now.as_micros() + sleep_us,
-        asks_again: false,
-    };
-    (
-        pace,
-        DirtierState {
-            clock,
-            paused_when_us: Some(pace.paused_when_us),
-            call_quota_pages: None,
-        },
-    )
-}
-
-/// A pause cut fine.
-fn paced(
-    before: DirtierState,
-    sizing: &PauseSizing,
-    task_ratelimit: u64,
-    now: Instant,
-) -> (Pace, DirtierState) {
-    let inputs = PaceInputs {
-        dirtied_pages: before.clock.nr_dirtied,
-        task_ratelimit,
-        paused_when_us: before.paused_when_us,
-        now_us: now.as_micros(),
-        max_pause_us: sizing.max_pause_ms * 1_000,
-    };
-    let pace = pace(&inputs);
-    let clock = DirtierClock {
-        paused_when_ms: Some(pace.paused_when_us / 1_000),
-        nr_dirtied: 0,
-        nr_dirtied_pause: pace_quota(task_ratelimit, sizing.next_quota_pages),
-    };
-    (
-        pace,
-        DirtierState {
-            clock,
-            paused_when_us: Some(pace.paused_when_us),
-            call_quota_pages: Some(pace_call_quota(task_ratelimit)),
-        },
-    )
 }
 
 fn is_free_run(snapshot: &Snapshot) -> bool {

@@ -6,6 +6,7 @@ use forebay_base::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
     lock,
 };
+use forebay_law::decision::DirtierState;
 use forebay_law::pause::DirtierClock;
 use forebay_law::share::StoreCompletions;
 
@@ -99,17 +100,6 @@ impl Drop for OwedPause<'_> {
     fn drop(&mut self) {
         self.dirtier.owes.store(!self.is_over, Ordering::Relaxed);
     }
-}
-
-/// What a writer has dirtied and paid for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct DirtierState {
-    pub(crate) clock: DirtierClock,
-    /// Virtual time up to which a paced writer has paid.
-    pub(crate) paused_when_us: Option<u64>,
-    /// Pages after which a paced writer is checked at the end of its call; none if it is not
-    /// slowed.
-    pub(crate) call_quota_pages: Option<u64>,
 }
 
 #[cfg(all(test, not(loom)))]
