@@ -118,7 +118,10 @@ impl File {
     #[inline]
     pub fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> Result<(), AccessError> {
         let handle = &*self.inner.handle;
-        let done = handle.engine.write_resident(handle, bytes, offset_bytes);
+        let done = handle
+            .engine
+            .files
+            .write_resident(handle, bytes, offset_bytes);
         if done == bytes.len() {
             return Ok(());
         }

@@ -143,7 +143,7 @@ impl Cache {
         file_system: PastFileSystem,
     ) -> Result<AttachedStore, BuildError> {
         let backing = self.engine.attach(store, settings, file_system)?;
-        let key = self.engine.stores.key_of(backing.number);
+        let key = self.engine.dirty.stores.key_of(backing.number);
         Ok(AttachedStore { backing, key })
     }
 
@@ -152,8 +152,8 @@ impl Cache {
     /// # Errors
     /// [`BuildError::ForeignStore`]; `BadSetting` for a number that no store has.
     pub fn name_store(&self, store: StoreKey, name: &str) -> Result<(), BuildError> {
-        let place = self.engine.stores.place_of(store)?;
-        let backing = self.engine.stores.get(place);
+        let place = self.engine.dirty.stores.place_of(store)?;
+        let backing = self.engine.dirty.stores.get(place);
         backing.name.get_or_init(|| name.into());
         Ok(())
     }
@@ -223,13 +223,13 @@ impl Cache {
         length_bytes: u64,
         is_read_only: bool,
     ) -> Result<File, BuildError> {
-        self.engine.stores.check_own(&store.backing)?;
+        self.engine.dirty.stores.check_own(&store.backing)?;
         let origin = Origin::File {
             backing: store.backing.number,
             object,
         };
-        let object = self.engine.open(origin, length_bytes)?;
-        let caller = self.engine.ledger.next_handle();
+        let object = self.engine.files.open(origin, length_bytes)?;
+        let caller = self.engine.accounts.ledger.next_handle();
         Ok(File::new(self.engine.clone(), object, is_read_only, caller))
     }
 
@@ -246,7 +246,7 @@ impl Cache {
         object: ObjectId,
         length_bytes: u64,
     ) -> Result<(), BuildError> {
-        self.engine.stores.check_own(&store.backing)?;
+        self.engine.dirty.stores.check_own(&store.backing)?;
         let pages = length_bytes / forebay_base::PAGE_BYTES as u64;
         let durability = store.backing.geometry.durability;
         let bad = |allowed| BuildError::BadSetting {
@@ -271,6 +271,7 @@ impl Cache {
             clean_pages_count: self.engine.settings.policy.scan_balance == ScanBalance::Cost,
         };
         self.engine
+            .pages
             .memory
             .swap
             .set(swap)
@@ -297,8 +298,8 @@ impl Cache {
     /// # }).unwrap();
     /// ```
     pub fn anonymous(&self, length_bytes: u64) -> Result<File, BuildError> {
-        let object = self.engine.anonymous(pages_for(length_bytes))?;
-        let caller = self.engine.ledger.next_handle();
+        let object = self.engine.files.anonymous(pages_for(length_bytes))?;
+        let caller = self.engine.accounts.ledger.next_handle();
         Ok(File::new(self.engine.clone(), object, false, caller))
     }
 
@@ -331,15 +332,15 @@ impl Cache {
     /// # }).unwrap();
     /// ```
     pub async fn set_memory(&self, memory_bytes: u64) -> Result<u64, MemoryError> {
-        let call = self.engine.call_of(CallOf {
+        let call = self.engine.dirty.call_of(CallOf {
             caller: CallerKey::CACHE,
             bdi: None,
             kind: CallKind::Memory,
             offset_bytes: 0,
             bytes: memory_bytes,
         });
-        let _waiting = self.engine.waiting(&call.waits, Cause::Memory);
-        let pages_over = self.engine.set_memory(memory_bytes).await?;
+        let _waiting = self.engine.accounts.waiting(&call.waits, Cause::Memory);
+        let pages_over = self.engine.reclaim.set_memory(memory_bytes).await?;
         Ok(byte_of(pages_over))
     }
 
@@ -377,7 +378,7 @@ impl Cache {
     /// Makes reclaim ask `shrinker` for its part, as long as another `Arc` of it exists.
     pub fn add_shrinker<S: Shrinker + 'static>(&self, shrinker: &Arc<S>) {
         let shrinker: Weak<S> = Arc::downgrade(shrinker);
-        self.engine.shrinkers.add(shrinker);
+        self.engine.reclaim.shrinkers.add(shrinker);
     }
 
     /// Counters, gauges and limits at this instant.
@@ -476,7 +477,7 @@ impl Cache {
 
     /// The caller that has `key` in events.
     pub fn caller(&self, key: CallerKey) -> Caller {
-        self.engine.ledger.caller(key)
+        self.engine.accounts.ledger.caller(key)
     }
 
     /// The callers that have dirtied most lately, at most eight, with their parts of the dirty
@@ -510,8 +511,8 @@ impl Cache {
     /// # Errors
     /// The first [`SyncError`]; the other objects are synced nevertheless.
     pub async fn sync(&self) -> Result<(), SyncError> {
-        let synced = self.engine.sync_all().await;
-        self.engine.told(CallKind::Sync, synced)
+        let synced = self.engine.syncer.sync_all().await;
+        self.engine.accounts.told(CallKind::Sync, synced)
     }
 
     /// Syncs, refuses new work, and ends the daemons.
@@ -519,7 +520,7 @@ impl Cache {
     /// # Errors
     /// As [`Cache::sync`]; then the cache stays open, so that nothing dirty is lost.
     pub async fn close(&self) -> Result<(), SyncError> {
-        self.engine.all_cuts_end().await?;
+        self.engine.syncer.all_cuts_end().await?;
         self.sync().await?;
         self.engine.shut_down();
         Ok(())
@@ -528,7 +529,7 @@ impl Cache {
     /// How often each branch that handles a failure was taken, for tests that have to reach them
     /// all.
     pub fn times_reached(&self, mark: Mark) -> u32 {
-        self.engine.records.times_reached(mark)
+        self.engine.accounts.records.times_reached(mark)
     }
 
     /// Walks all state and says what is inconsistent, for tests and debugging. It locks the lists

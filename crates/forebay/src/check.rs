@@ -32,7 +32,7 @@ impl Engine {
     /// Says what is wrong, a sentence for each fault. Meaningful while nothing is in flight.
     pub(crate) fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
-        let mut places = vec![0_u8; self.memory.frames.len() as usize];
+        let mut places = vec![0_u8; self.pages.memory.frames.len() as usize];
         self.check_lists(&mut places, &mut wrong);
         self.check_index(&mut wrong);
         self.check_frames(&places, &mut wrong);
@@ -46,12 +46,12 @@ impl Engine {
     /// Pages past the end of an object that is not being resized now (O1), a sentence for each.
     pub(crate) fn check_ends(&self) -> Vec<String> {
         let mut wrong = Vec::new();
-        for frame in 0..self.memory.frames.len() {
-            if self.memory.frames.word(frame) & flag::MAPPED == 0 {
+        for frame in 0..self.pages.memory.frames.len() {
+            if self.pages.memory.frames.word(frame) & flag::MAPPED == 0 {
                 continue;
             }
-            let owner = self.memory.frames.owner(frame);
-            let object = self.objects.get(object_of(owner));
+            let owner = self.pages.memory.frames.owner(frame);
+            let object = self.pages.objects.get(object_of(owner));
             if let Some(object) = object.filter(|object| !object.is_resized()) {
                 check_end(&object, page_of(owner), &mut wrong);
             }
@@ -60,7 +60,7 @@ impl Engine {
     }
 
     fn check_lists(&self, places: &mut [u8], wrong: &mut Vec<String>) {
-        for zone in &self.memory.zones {
+        for zone in &self.pages.memory.zones {
             let free = zone.free_members();
             if free.len() as u64 != zone.free_pages() {
                 wrong.push(format!(
@@ -74,9 +74,9 @@ impl Engine {
                 places[frame as usize] |= FREE;
             }
             self.check_balloon(zone, places, wrong);
-            let lists = self.memory.lists.of(zone.number);
+            let lists = self.pages.memory.lists.of(zone.number);
             for list in List::ALL {
-                let members = lists.members(&self.memory.frames, list);
+                let members = lists.members(&self.pages.memory.frames, list);
                 if members.len() as u64 != lists.size(list) {
                     wrong.push(format!(
                         "{list:?} has {} frames, not {} (Z2)",
@@ -89,7 +89,7 @@ impl Engine {
                         wrong.push(format!("frame {frame} is in two places (Z1)"));
                     }
                     places[frame as usize] |= LISTED;
-                    let word = self.memory.frames.word(frame);
+                    let word = self.pages.memory.frames.word(frame);
                     if word & flag::LISTED == 0 || List::of(word) != list {
                         wrong.push(format!(
                             "frame {frame} is on {list:?}, which its flags deny (Z3)"
@@ -110,7 +110,7 @@ impl Engine {
     }
 
     fn check_balloon(&self, zone: &Zone, places: &mut [u8], wrong: &mut Vec<String>) {
-        let members = zone.balloon_members(&self.memory.frames);
+        let members = zone.balloon_members(&self.pages.memory.frames);
         let given_up = zone.spanned_pages - zone.present_pages();
         if members.len() as u64 != given_up || zone.present_pages() < zone.managed_pages() {
             wrong.push(format!(
@@ -130,16 +130,22 @@ impl Engine {
     }
 
     fn check_index(&self, wrong: &mut Vec<String>) {
-        let mut met = vec![0_u32; self.memory.frames.len() as usize];
+        let mut met = vec![0_u32; self.pages.memory.frames.len() as usize];
         let mut pages = BTreeSet::new();
-        for frame in self.memory.index.buckets(&self.memory.frames).flatten() {
+        for frame in self
+            .pages
+            .memory
+            .index
+            .buckets(&self.pages.memory.frames)
+            .flatten()
+        {
             met[frame as usize] += 1;
-            if self.memory.frames.word(frame) & flag::MAPPED == 0 {
+            if self.pages.memory.frames.word(frame) & flag::MAPPED == 0 {
                 wrong.push(format!(
                     "frame {frame} is in the index and has no page (X1)"
                 ));
             }
-            if !pages.insert(self.memory.frames.owner(frame)) {
+            if !pages.insert(self.pages.memory.frames.owner(frame)) {
                 wrong.push(format!(
                     "the page of frame {frame} is in another frame too (X2)"
                 ));
@@ -148,17 +154,17 @@ impl Engine {
         for (frame, times) in met.iter().enumerate().filter(|(_, times)| **times > 1) {
             wrong.push(format!("frame {frame} is in the index {times} times (X1)"));
         }
-        let off = self.memory.index.stretches_off(pages.into_iter());
+        let off = self.pages.memory.index.stretches_off(pages.into_iter());
         if off > 0 {
             wrong.push(format!("{off} counts of stretches are wrong (X3)"));
         }
     }
 
     fn check_frames(&self, places: &[u8], wrong: &mut Vec<String>) {
-        for frame in 0..self.memory.frames.len() {
-            let word = self.memory.frames.word(frame);
+        for frame in 0..self.pages.memory.frames.len() {
+            let word = self.pages.memory.frames.word(frame);
             let place = places[frame as usize];
-            let owner = self.memory.frames.owner(frame);
+            let owner = self.pages.memory.frames.owner(frame);
             if word & (HOLDS | flag::EXCLUSIVE) != 0 {
                 wrong.push(format!("frame {frame} is held at rest: {word:#x}"));
             }
@@ -171,7 +177,7 @@ impl Engine {
             if word & flag::MAPPED == 0 {
                 continue;
             }
-            if self.memory.find_surely(owner) != Some(frame) {
+            if self.pages.memory.find_surely(owner) != Some(frame) {
                 wrong.push(format!("frame {frame} is mapped and not in the index (X1)"));
             }
             self.check_tags(frame, word, owner, wrong);
@@ -179,7 +185,7 @@ impl Engine {
     }
 
     fn check_tags(&self, frame: u32, word: u64, owner: u64, wrong: &mut Vec<String>) {
-        let Some(object) = self.objects.get(object_of(owner)) else {
+        let Some(object) = self.pages.objects.get(object_of(owner)) else {
             wrong.push(format!("frame {frame} belongs to no object"));
             return;
         };
@@ -193,7 +199,7 @@ impl Engine {
         }
         let tagged = |tag| {
             let page = page_of(owner);
-            let found = lock(&object.dirty).next_tagged(&self.slab, tag, page..page + 1);
+            let found = lock(&object.dirty).next_tagged(&self.pages.slab, tag, page..page + 1);
             found == Some(page)
         };
         if word & flag::DIRTY != 0 && !tagged(Tag::Dirty) {
@@ -212,8 +218,8 @@ impl Engine {
     }
 
     fn check_waits(&self, wrong: &mut Vec<String>) {
-        let rows = self.ledger.sums(None);
-        let histograms = self.times.waits();
+        let rows = self.accounts.ledger.sums(None);
+        let histograms = self.accounts.times.waits();
         for cause in Cause::ALL {
             let of_cause = rows.iter().filter(|(key, _)| key.cause == cause);
             let mut waits = Sums::default();
@@ -238,21 +244,27 @@ impl Engine {
 
     fn check_books(&self, wrong: &mut Vec<String>) {
         let (mut dirty, mut writeback, mut uncommitted) = (0, 0, 0);
-        for frame in 0..self.memory.frames.len() {
-            let word = self.memory.frames.word(frame);
+        for frame in 0..self.pages.memory.frames.len() {
+            let word = self.pages.memory.frames.word(frame);
             let is_file = word & flag::ANON == 0;
             dirty += u64::from(is_file && word & flag::DIRTY != 0);
             writeback += u64::from(word & (flag::WRITEBACK | flag::UNSTABLE) != 0);
             uncommitted += u64::from(word & flag::UNSTABLE != 0);
         }
-        let backings = self.stores.all();
+        let backings = self.dirty.stores.all();
         let of_stores = |gauge: fn(&Backing) -> &AtomicU64| {
             backings.iter().map(|backing| read(gauge(backing))).sum()
         };
-        let of_zones = self.memory.zones.iter().map(|zone| read(&zone.dirty)).sum();
-        let objects = self.objects.all();
+        let of_zones = self
+            .pages
+            .memory
+            .zones
+            .iter()
+            .map(|zone| read(&zone.dirty))
+            .sum();
+        let objects = self.pages.objects.all();
         let object_bytes = objects.iter().map(|object| object.origin.object_bytes());
-        let reported_bytes = self.objects.bytes();
+        let reported_bytes = self.pages.objects.bytes();
         compare(
             wrong,
             "bytes of objects (U3)",
@@ -263,9 +275,13 @@ impl Engine {
             .iter()
             .map(|object| lock(&object.dirty).dirty_pages());
         for (what, counted, found) in [
-            ("dirty", read(&self.global.dirty), dirty),
-            ("writeback", read(&self.global.writeback), writeback),
-            ("uncommitted", read(&self.global.uncommitted), uncommitted),
+            ("dirty", read(&self.dirty.global.dirty), dirty),
+            ("writeback", read(&self.dirty.global.writeback), writeback),
+            (
+                "uncommitted",
+                read(&self.dirty.global.uncommitted),
+                uncommitted,
+            ),
             (
                 "reclaimable of all stores (B1)",
                 of_stores(|backing| &backing.reclaimable),
@@ -287,19 +303,20 @@ impl Engine {
     /// Pages that could not be written, and anonymous pages that swap has a copy of or has refused.
     fn check_failed(&self, wrong: &mut Vec<String>) {
         let frames_with = |is_one: fn(u64) -> bool| {
-            let words = (0..self.memory.frames.len()).map(|frame| self.memory.frames.word(frame));
+            let words = (0..self.pages.memory.frames.len())
+                .map(|frame| self.pages.memory.frames.word(frame));
             words.filter(|&word| is_one(word)).count() as u64
         };
-        let objects = self.objects.all();
+        let objects = self.pages.objects.all();
         let failed = objects
             .iter()
             .map(|object| u64::from(object.failed_pages.load(Ordering::Relaxed)))
             .sum();
         let marked = frames_with(|word| word & (flag::FAILED | flag::ANON) == flag::FAILED);
         compare(wrong, "failed pages", failed, marked);
-        let of_cache = read(&self.global.failed);
+        let of_cache = read(&self.dirty.global.failed);
         compare(wrong, "failed pages of the cache", of_cache, marked);
-        let Some(swap) = self.memory.swap.get() else {
+        let Some(swap) = self.pages.memory.swap.get() else {
             return;
         };
         let clean = frames_with(|word| {
@@ -318,13 +335,13 @@ impl Engine {
     }
 
     fn check_queues(&self, wrong: &mut Vec<String>) {
-        for object in self.objects.all() {
+        for object in self.pages.objects.all() {
             let Origin::File { backing, .. } = object.origin else {
                 continue;
             };
             let place = lock(&object.queueing).place;
             let is_dirty = lock(&object.dirty).dirty_pages() > 0;
-            let backing = self.stores.get(backing);
+            let backing = self.dirty.stores.get(backing);
             let lists = lock(&backing.lists);
             let all = lists.all();
             // Not by number: a forgotten file may stay listed, clean, until its turn comes, and its
@@ -342,11 +359,11 @@ impl Engine {
     }
 
     fn check_slots(&self, wrong: &mut Vec<String>) {
-        let Some(swap) = self.memory.swap.get() else {
+        let Some(swap) = self.pages.memory.swap.get() else {
             return;
         };
         let (mut slots, mut distinct) = (0, BTreeSet::new());
-        for object in self.objects.all() {
+        for object in self.pages.objects.all() {
             let Origin::Anonymous { slots: of_object } = &object.origin else {
                 continue;
             };

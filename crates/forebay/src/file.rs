@@ -116,7 +116,7 @@ impl File {
     /// ```
     #[must_use]
     pub fn for_caller(&self, caller: &Caller) -> File {
-        self.handle.engine.ledger.remember(caller);
+        self.handle.engine.accounts.ledger.remember(caller);
         File {
             handle: Arc::new(self.handle.beside_for(self.handle.home, caller.key())),
         }
@@ -169,7 +169,7 @@ impl File {
     }
 
     fn at_home(&self, home: Home) -> File {
-        let nodes = self.handle.engine.memory.nodes.len();
+        let nodes = self.handle.engine.pages.memory.nodes.len();
         assert!(home.node < nodes, "the cache has {nodes} nodes");
         File {
             handle: Arc::new(self.handle.beside(home)),
@@ -217,7 +217,9 @@ impl File {
         done: usize,
     ) -> impl Future<Output = Result<usize, AccessError>> {
         let engine = &self.handle.engine;
-        engine.read(&self.handle, (buffer, done), offset_bytes)
+        engine
+            .files
+            .read(&self.handle, (buffer, done), offset_bytes)
     }
 
     /// Reads into each of `buffers`, one after the other, from byte `offset_bytes` on.
@@ -319,7 +321,7 @@ impl File {
     /// Serves the requests whose pages are resident. True if that was all of them.
     pub(crate) fn read_many_resident(&self, requests: &mut [ReadRequest<'_>]) -> bool {
         let engine = &self.handle.engine;
-        engine.read_many_resident(&self.handle, requests)
+        engine.pages.read_many_resident(&self.handle, requests)
     }
 
     /// Reads what is left of them.
@@ -329,7 +331,9 @@ impl File {
         most_under_way: usize,
     ) -> impl Future<Output = Result<(), AccessError>> {
         let engine = &self.handle.engine;
-        engine.read_many(&self.handle, requests, most_under_way)
+        engine
+            .files
+            .read_many(&self.handle, requests, most_under_way)
     }
 
     /// Writes all of `bytes` from byte `offset_bytes` on; the object grows if need be. Returns
@@ -344,7 +348,10 @@ impl File {
         bytes: &[u8],
         offset_bytes: u64,
     ) -> impl Future<Output = Result<(), AccessError>> {
-        self.handle.engine.write(&self.handle, bytes, offset_bytes)
+        self.handle
+            .engine
+            .files
+            .write(&self.handle, bytes, offset_bytes)
     }
 
     /// Writes `bytes`, at most a page of them, at the start of each of `pages`, in order, while one
@@ -364,7 +371,10 @@ impl File {
     /// # }).unwrap();
     /// ```
     pub fn write_starts(&self, bytes: &[u8], pages: Range<u64>) -> u64 {
-        self.handle.engine.write_starts(&self.handle, bytes, pages)
+        self.handle
+            .engine
+            .files
+            .write_starts(&self.handle, bytes, pages)
     }
 
     /// Writes each of `buffers`, one after the other.
@@ -398,11 +408,11 @@ impl File {
                 offset_bytes,
                 limit_bytes,
             });
-            return engine.told(CallKind::Page, refused);
+            return engine.accounts.told(CallKind::Page, refused);
         }
-        let held = engine.hold_page(&self.handle, page_index).await;
-        let hold = engine.told(CallKind::Page, held)?;
-        Ok(PageGuard::new(engine, hold))
+        let held = engine.files.hold_page(&self.handle, page_index).await;
+        let hold = engine.accounts.told(CallKind::Page, held)?;
+        Ok(PageGuard::new(&engine.pages, hold))
     }
 
     /// Returns when everything that was written before the call is durable, with the length.
@@ -414,11 +424,12 @@ impl File {
     /// good is no news to it. `NotAnswering` if the store is silent.
     pub async fn sync(&self) -> Result<(), SyncError> {
         let handle = &*self.handle;
-        let call = handle.engine.call(handle, CallKind::Sync, 0, 0);
+        let call = handle.engine.dirty.call(handle, CallKind::Sync, 0, 0);
         let synced = handle
             .engine
+            .syncer
             .sync_whole(&call, &handle.object, &handle.cursor);
-        handle.engine.told(CallKind::Sync, synced.await)
+        handle.engine.accounts.told(CallKind::Sync, synced.await)
     }
 
     /// Returns when what was written to a range of bytes before the call is durable, with the
@@ -445,11 +456,13 @@ impl File {
         let handle = &*self.handle;
         let call = handle
             .engine
+            .dirty
             .call(handle, CallKind::Sync, byte_of(pages.start), 0);
         let synced = handle
             .engine
+            .syncer
             .sync_pages(&call, &handle.object, pages, &handle.cursor);
-        handle.engine.told(CallKind::Sync, synced.await)
+        handle.engine.accounts.told(CallKind::Sync, synced.await)
     }
 
     /// Makes the object `length_bytes` long; what lies past that is dropped, dirty or not. If the
@@ -461,8 +474,8 @@ impl File {
     /// guard, `TooFar`, `ReadOnly`, `NotAnswering`, `Closed`.
     pub async fn truncate(&self, length_bytes: u64) -> Result<(), AccessError> {
         let engine = &self.handle.engine;
-        let cut = engine.truncate(&self.handle, length_bytes).await;
-        engine.told(CallKind::Truncate, cut)
+        let cut = engine.files.truncate(&self.handle, length_bytes).await;
+        engine.accounts.told(CallKind::Truncate, cut)
     }
 
     /// Gives the whole object up, because it was deleted and nobody will look for it again: dirty
@@ -474,8 +487,8 @@ impl File {
     /// way does not end.
     pub async fn abandon(&self) -> Result<(), AccessError> {
         let engine = &self.handle.engine;
-        let given_up = engine.abandon(&self.handle).await;
-        engine.told(CallKind::Discard, given_up)
+        let given_up = engine.files.abandon(&self.handle).await;
+        engine.accounts.told(CallKind::Discard, given_up)
     }
 
     /// Drops what the cache has of a range, because the store has other bytes there by now: for
@@ -500,7 +513,7 @@ impl File {
         let end = range.end.min(object.length_bytes());
         let first = range.start / PAGE_BYTES as u64;
         let pages = first..pages_for(end).max(first);
-        engine.drop_clean(object, pages).kept
+        engine.pages.drop_clean(object, pages).kept
     }
 
     /// Stops asking the store to make durable what it has taken so far and could not make durable,
@@ -530,8 +543,8 @@ impl File {
     /// As [`File::truncate`], and as [`File::write_at`] for the partial pages at both ends.
     pub async fn discard(&self, range: Range<u64>) -> Result<(), AccessError> {
         let engine = &self.handle.engine;
-        let given_up = engine.discard(&self.handle, range).await;
-        engine.told(CallKind::Discard, given_up)
+        let given_up = engine.files.discard(&self.handle, range).await;
+        engine.accounts.told(CallKind::Discard, given_up)
     }
 
     /// Announces what the program is about to do with a range of bytes.
@@ -540,7 +553,7 @@ impl File {
     /// As [`File::read_at`] for `WillNeed`; none for the others.
     pub async fn advise(&self, advice: Advice, range: Range<u64>) -> Result<(), AccessError> {
         let Handle { engine, stream, .. } = &*self.handle;
-        let usual = engine.readahead_pages();
+        let usual = engine.pages.readahead_pages();
         match advice {
             Advice::Normal => stream.change(|state| {
                 (state.max_pages, state.is_random) = (usual, false);
@@ -551,10 +564,10 @@ impl File {
             }),
             Advice::Random => stream.change(|state| state.is_random = true),
             Advice::WillNeed => {
-                let begun = engine.will_need(&self.handle, range).await;
-                engine.told(CallKind::Advise, begun)?;
+                let begun = engine.files.will_need(&self.handle, range).await;
+                engine.accounts.told(CallKind::Advise, begun)?;
             }
-            Advice::DontNeed => engine.dont_need(&self.handle, range).await,
+            Advice::DontNeed => engine.files.dont_need(&self.handle, range).await,
         }
         Ok(())
     }
@@ -601,7 +614,7 @@ impl File {
     /// # }).unwrap();
     /// ```
     pub fn owes_commit(&self) -> bool {
-        self.handle.engine.is_owed(&self.handle.object)
+        self.handle.engine.dirty.is_owed(&self.handle.object)
     }
 
     /// Returns the write failure that this handle's next [`File::sync`] will report, without
@@ -628,7 +641,9 @@ impl File {
         let wanted = left.min(buffer.len() as u64) as usize;
         let engine = &self.handle.engine;
         let (done, missing): (usize, Option<Missing>) =
-            engine.read_resident(&self.handle, &mut buffer[..wanted], offset_bytes);
+            engine
+                .pages
+                .read_resident(&self.handle, &mut buffer[..wanted], offset_bytes);
         if missing.is_none() && !self.handle.stream.has_marker() {
             Ok(done)
         } else {
@@ -649,6 +664,7 @@ impl File {
             let end_bytes = at.saturating_add(buffer.len() as u64);
             self.handle
                 .engine
+                .pages
                 .prefetch_at(&self.handle.object, end_bytes);
             let read = self.try_read(buffer, at).map_err(|begun| done + begun)?;
             done += read;
@@ -667,14 +683,14 @@ impl File {
         }
         let engine = &*self.handle.engine;
         let object = &*self.handle.object;
-        let hold = engine.look(object, page_index).ok()?;
+        let hold = engine.pages.look(object, page_index).ok()?;
         // Read under the hold: a cut or discard is announced first and then waits for the holds on
         // the pages that it gives up.
         if object.is_cut_at(page_index) {
             return None;
         }
         hold.mark_accessed();
-        Some(PageGuard::new(engine, hold))
+        Some(PageGuard::new(&engine.pages, hold))
     }
 }
 

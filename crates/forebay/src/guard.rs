@@ -1,6 +1,6 @@
 //! A page held without a copy.
 
-use crate::engine::Engine;
+use crate::parts::Pages;
 use crate::state::frame::SharedHold;
 use std::fmt;
 use std::ops::Deref;
@@ -23,13 +23,13 @@ use std::ops::Deref;
 /// # }).unwrap();
 /// ```
 pub struct PageGuard<'a> {
-    engine: &'a Engine,
+    pages: &'a Pages,
     hold: SharedHold<'a>,
 }
 
 impl<'a> PageGuard<'a> {
-    pub(crate) fn new(engine: &'a Engine, hold: SharedHold<'a>) -> PageGuard<'a> {
-        PageGuard { engine, hold }
+    pub(crate) fn new(pages: &'a Pages, hold: SharedHold<'a>) -> PageGuard<'a> {
+        PageGuard { pages, hold }
     }
 }
 
@@ -38,7 +38,7 @@ impl Deref for PageGuard<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.engine.memory.frames.arena().bytes(&self.hold)
+        self.pages.memory.frames.arena().bytes(&self.hold)
     }
 }
 

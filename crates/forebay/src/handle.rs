@@ -40,14 +40,14 @@ impl Handle {
         is_read_only: bool,
         caller: CallerKey,
     ) -> Handle {
-        let backing = engine.backing_of(&object);
+        let backing = engine.dirty.backing_of(&object);
         Handle {
             unwritable: if backing.geometry.stable_pages {
                 flag::WRITEBACK
             } else {
                 0
             },
-            stream: Stream::new(engine.readahead_pages()),
+            stream: Stream::new(engine.pages.readahead_pages()),
             dirtier: Dirtier::default(),
             caller,
             cursor: Mutex::new(object.errors.sample()),
@@ -75,7 +75,7 @@ impl Handle {
     /// caller. If the program did not name one, it is a caller of its own.
     pub(crate) fn beside(&self, home: Home) -> Handle {
         let caller = match self.caller.kind() {
-            CallerKind::Handle => self.engine.ledger.next_handle(),
+            CallerKind::Handle => self.engine.accounts.ledger.next_handle(),
             _ => self.caller,
         };
         self.beside_for(home, caller)
@@ -92,14 +92,16 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         let engine = &self.engine;
-        engine.dirtier_gone(self.caller, &self.backing, &self.dirtier);
-        let is_last = self.engine.objects.let_go(&self.object);
+        engine
+            .throttle
+            .dirtier_gone(self.caller, &self.backing, &self.dirtier);
+        let is_last = self.engine.pages.objects.let_go(&self.object);
         // This happens in one call only. If two tasks dropped the pages of the same memory, the
         // second would drop those of the object that gets its number after the first.
         if is_last && self.object.is_anonymous() {
-            self.engine.drop_anonymous(&self.object);
+            self.engine.files.drop_anonymous(&self.object);
         } else if is_last {
-            self.engine.file_closed();
+            self.engine.reclaim.file_closed();
         }
     }
 }

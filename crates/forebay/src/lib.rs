@@ -42,6 +42,7 @@ mod layout;
 mod lists;
 mod marks;
 mod memory;
+mod parts;
 mod recompute;
 mod shrinker;
 mod state;

@@ -229,20 +229,26 @@ impl Statistics {
 
 impl Engine {
     pub(crate) fn statistics(&self, with_ages: bool) -> Statistics {
-        self.note_overdue();
-        let limits = self.dirty_limits();
-        let (dirty_setpoint, dirty_limit) = self.dirty_setpoint();
+        self.accounts.note_overdue();
+        let limits = self.dirty.dirty_limits();
+        let (dirty_setpoint, dirty_limit) = self.dirty.dirty_setpoint();
         let overhead_bytes = self.budget.overhead_bytes();
         let spanned_pages = u64::from(self.budget.frames);
-        let frames = self.memory.zones.iter().map(Zone::present_pages).sum();
-        let object_bytes = self.objects.bytes();
+        let frames = self
+            .pages
+            .memory
+            .zones
+            .iter()
+            .map(Zone::present_pages)
+            .sum();
+        let object_bytes = self.pages.objects.bytes();
         Statistics {
             counters: Counter::ALL
                 .iter()
-                .map(|&c| (c, self.records.counters.get(c)))
+                .map(|&c| (c, self.accounts.records.counters.get(c)))
                 .collect(),
-            nr_dirty: self.global.dirty.load(Ordering::Relaxed),
-            nr_writeback: self.global.writeback.load(Ordering::Relaxed),
+            nr_dirty: self.dirty.global.dirty.load(Ordering::Relaxed),
+            nr_writeback: self.dirty.global.writeback.load(Ordering::Relaxed),
             nr_dirty_threshold: limits.thresh,
             nr_dirty_background_threshold: limits.background,
             dirty_setpoint,
@@ -251,31 +257,32 @@ impl Engine {
             backings: self.backing_statistics(&limits, with_ages),
             frames,
             nr_balloon_pages: spanned_pages - frames,
-            pages_over: self.memory.pages_over(),
+            pages_over: self.pages.memory.pages_over(),
             elastic: self.elastic_statistics(),
             memory_bytes: frames * self.page_bytes() + self.budget.beside_bytes() + object_bytes,
             object_bytes,
             overhead_bytes_per_page: overhead_bytes.div_ceil(spanned_pages),
-            shadows: self.memory.lists.shadows() as u64,
+            shadows: self.pages.memory.lists.shadows() as u64,
             swap_slots_used: self
+                .pages
                 .memory
                 .swap
                 .get()
                 .map_or(0, |swap| swap.slots.total() - swap.slots.free_slots()),
-            reads_in_flight: self.reads_in_flight.load(Ordering::Relaxed),
+            reads_in_flight: self.writeback.reads_in_flight.load(Ordering::Relaxed),
         }
     }
 
     pub(crate) fn histograms(&self) -> Histograms {
         let mut requests = Vec::new();
-        self.stores.for_each(|backing| {
+        self.dirty.stores.for_each(|backing| {
             let bdi = backing.number;
             let of_kind = |(kind, times)| RequestTimes { bdi, kind, times };
             requests.extend(backing.times.requests().into_iter().map(of_kind));
         });
         Histograms {
-            waits: self.times.waits(),
-            calls: self.times.calls(),
+            waits: self.accounts.times.waits(),
+            calls: self.accounts.times.calls(),
             requests,
         }
     }
@@ -289,7 +296,7 @@ impl Engine {
     }
 
     fn zone_statistics(&self) -> Vec<ZoneStatistics> {
-        let lists = |zone: &Zone| self.memory.lists.of(zone.number);
+        let lists = |zone: &Zone| self.pages.memory.lists.of(zone.number);
         let of_zone = |zone: &Zone| ZoneStatistics {
             name: zone.name.clone(),
             node: zone.node,
@@ -305,23 +312,23 @@ impl Engine {
             isolated_anon: lists(zone).isolated(false),
             isolated_file: lists(zone).isolated(true),
             lowmem_reserve: zone.lowmem_reserves(),
-            dirty_limit: self.zone_dirty_limit(zone),
-            dirtyable: self.memory.dirtyable_pages_of(zone),
+            dirty_limit: self.pages.zone_dirty_limit(zone),
+            dirtyable: self.pages.memory.dirtyable_pages_of(zone),
             dirty: zone.dirty.load(Ordering::Relaxed),
             writeback: zone.writeback.load(Ordering::Relaxed),
         };
-        self.memory.zones.iter().map(of_zone).collect()
+        self.pages.memory.zones.iter().map(of_zone).collect()
     }
 
     fn backing_statistics(&self, limits: &DirtyLimits, with_ages: bool) -> Vec<BackingStatistics> {
         // First the ages: a store that is attached meanwhile has none.
         let is_limited = self.knobs.at_risk().is_some();
         let oldest = if with_ages || is_limited {
-            self.oldest()
+            self.dirty.oldest()
         } else {
             Vec::new()
         };
-        let (backings, dirty) = (self.stores.all(), self.global.pages());
+        let (backings, dirty) = (self.dirty.stores.all(), self.dirty.global.pages());
         let of_backing = |backing: &std::sync::Arc<crate::state::backing::Backing>| {
             let rates = *lock(&backing.rates);
             let now = self.rt.now();
@@ -334,15 +341,15 @@ impl Engine {
                 writeback: backing.writeback.load(Ordering::Relaxed),
                 dirtied: backing.dirtied.load(Ordering::Relaxed),
                 written: backing.taken_pages(),
-                dirty_thresh: self.store_part(backing, limits, dirty).thresh,
+                dirty_thresh: self.dirty.store_part(backing, limits, dirty).thresh,
                 write_bandwidth: rates.bandwidth.average_pages_per_s,
                 dirty_ratelimit: rates.rate.ratelimit,
                 writes_in_flight: backing.writes_in_flight.load(Ordering::Relaxed),
                 throttled_us: times.throttled.as_micros(),
                 idle_while_throttled_us: times.idle_while_throttled.as_micros(),
-                drain: self.drain_statistics(backing),
-                oldest_dirty: self.age_of(oldest.dirty),
-                at_risk: self.at_risk_statistics(backing, oldest),
+                drain: self.dirty.drain_statistics(backing),
+                oldest_dirty: self.dirty.age_of(oldest.dirty),
+                at_risk: self.dirty.at_risk_statistics(backing, oldest),
                 is_measured: rates.is_measured(),
                 silent_us: backing.activity.silent(now).as_micros(),
                 silences: silences.count,

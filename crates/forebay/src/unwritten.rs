@@ -24,7 +24,7 @@ impl Unwritten for OfStore {
 impl Engine {
     /// Whether the object at `place` has bytes, or a length, that are not durable in its store.
     fn has_unwritten(&self, place: (usize, ObjectId)) -> bool {
-        let Some(object) = self.objects.at(place) else {
+        let Some(object) = self.pages.objects.at(place) else {
             return false;
         };
         // First: a request notes what it owes before it counts as ended.

@@ -12,10 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// shrink.
 const KNOWN: &[(&str, &[&str])] = &[
     (
-        "forebay",
-        &["books/elastic", "books/size", "engine", "statistics"],
-    ),
-    (
         "forebay-fuse",
         &[
             "content",

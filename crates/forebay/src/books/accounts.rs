@@ -5,26 +5,27 @@
 //! transitions together, so the counters are moved once for all of them.
 
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::event::{Event, PageLevels};
+use crate::parts::Dirty;
 use crate::state::backing::Backing;
 use crate::state::gauge::less;
 use crate::state::object::ObjectState;
 use forebay_base::sync::atomic::Ordering;
 use forebay_store::PagePointer;
 
-impl Engine {
-    /// T1 of `pages` that [`Engine::account_dirty`] has counted: they were written to.
+impl Dirty {
+    /// T1 of `pages` that [`Dirty::account_dirty`] has counted: they were written to.
     pub(crate) fn account_written_to(&self, backing: &Backing, pages: u64) {
         backing.dirtied.fetch_add(pages, Ordering::Relaxed);
-        self.count(Counter::NrDirtied, pages);
+        self.accounts.count(Counter::NrDirtied, pages);
     }
 
     /// T1 and T6: a clean page became dirty, or a page that could not be written is dirty again.
     pub(crate) fn account_dirty(&self, backing: &Backing, frame: u32) {
         self.global.dirty.fetch_add(1, Ordering::Relaxed);
         backing.reclaimable.fetch_add(1, Ordering::Relaxed);
-        self.memory
+        self.pages
+            .memory
             .zone_of(frame)
             .dirty
             .fetch_add(1, Ordering::Relaxed);
@@ -37,7 +38,7 @@ impl Engine {
         less(&backing.reclaimable, pages);
         self.global.writeback.fetch_add(pages, Ordering::Relaxed);
         backing.writeback.fetch_add(pages, Ordering::Relaxed);
-        self.memory.for_each_zone(claimed, |zone, pages| {
+        self.pages.memory.for_each_zone(claimed, |zone, pages| {
             less(&zone.dirty, pages);
             zone.writeback.fetch_add(pages, Ordering::Relaxed);
         });
@@ -47,7 +48,8 @@ impl Engine {
     pub(crate) fn account_writeback_begins(&self, backing: &Backing, frame: u32) {
         self.global.writeback.fetch_add(1, Ordering::Relaxed);
         backing.writeback.fetch_add(1, Ordering::Relaxed);
-        self.memory
+        self.pages
+            .memory
             .zone_of(frame)
             .writeback
             .fetch_add(1, Ordering::Relaxed);
@@ -70,7 +72,8 @@ impl Engine {
     pub(crate) fn account_written(&self, backing: &Backing, written: &[PagePointer]) {
         less(&self.global.writeback, written.len() as u64);
         less(&backing.writeback, written.len() as u64);
-        self.memory
+        self.pages
+            .memory
             .for_each_zone(written, |zone, pages| less(&zone.writeback, pages));
     }
 
@@ -78,7 +81,7 @@ impl Engine {
     fn account_writeback_ends(&self, backing: &Backing, frame: u32) {
         less(&self.global.writeback, 1);
         less(&backing.writeback, 1);
-        less(&self.memory.zone_of(frame).writeback, 1);
+        less(&self.pages.memory.zone_of(frame).writeback, 1);
     }
 
     /// The writes of `pages` failed; they stay, dirty again.
@@ -89,7 +92,7 @@ impl Engine {
             .failed_pages
             .fetch_add(pages as u32, Ordering::Relaxed);
         self.global.failed.fetch_add(pages, Ordering::Relaxed);
-        self.count(Counter::NrWriteFailed, pages);
+        self.accounts.count(Counter::NrWriteFailed, pages);
     }
 
     /// A page whose last write failed is written again, or dropped.
@@ -104,24 +107,24 @@ impl Engine {
     pub(crate) fn account_cancelled(&self, backing: &Backing, frame: u32) {
         less(&self.global.dirty, 1);
         less(&backing.reclaimable, 1);
-        less(&self.memory.zone_of(frame).dirty, 1);
+        less(&self.pages.memory.zone_of(frame).dirty, 1);
     }
 
     /// Counts a page that reclaim submitted for writing.
     pub(crate) fn note_reclaim_write(&self, frame: u32, is_kswapd: bool, is_file: bool) {
-        self.count(Counter::NrVmscanWrite, 1);
-        let zone = self.memory.zone_of(frame);
-        self.record_with(|| {
+        self.accounts.count(Counter::NrVmscanWrite, 1);
+        let zone = self.pages.memory.zone_of(frame);
+        self.accounts.record_with(|| {
             let mut levels_of_all = PageLevels::default();
-            for zone in &self.memory.zones {
-                levels_of_all.add(self.memory.levels(zone));
+            for zone in &self.pages.memory.zones {
+                levels_of_all.add(self.pages.memory.levels(zone));
             }
             Event::MmVmscanWriteFolio {
                 nid: zone.node,
                 zone: zone.number,
                 is_file,
                 is_kswapd,
-                levels: self.memory.levels(zone),
+                levels: self.pages.memory.levels(zone),
                 levels_of_all,
             }
         });

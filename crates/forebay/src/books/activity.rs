@@ -1,28 +1,27 @@
 //! What is at work for a store, and which writers pause for it. The rate of the store is measured
 //! from this, and it shows when the store stood idle without need.
 
-use crate::engine::Engine;
 use crate::marks::Mark;
+use crate::parts::{Accounts, Dirty};
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use forebay_base::sync::atomic::Ordering;
 use forebay_store::{Failure, FinishedIo, IoKind, StoreError};
 
 /// A part of a store's activity, until it is dropped.
-#[derive(Debug)]
 pub(crate) struct AtWork<'a> {
-    engine: &'a Engine,
+    dirty: &'a Dirty,
     backing: &'a Backing,
     part: Part,
 }
 
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
-        self.engine.activity_ends(self.backing, self.part);
+        self.dirty.activity_ends(self.backing, self.part);
     }
 }
 
-impl Engine {
+impl Accounts {
     /// Counts how long the store took, and whether it refused.
     pub(crate) fn note_answer(&self, backing: &Backing, io: &FinishedIo) {
         if let Some(submitted) = io.submitted {
@@ -51,12 +50,14 @@ impl Engine {
         backing.refusals.refused(kind, failure, kept, now);
         self.incidents.refused(now, backing.number, kind, failure);
     }
+}
 
+impl Dirty {
     /// Counts `part` among what happens to a store for as long as the result lives.
     pub(crate) fn at_work<'a>(&'a self, backing: &'a Backing, part: Part) -> AtWork<'a> {
         self.activity_begins(backing, part);
         AtWork {
-            engine: self,
+            dirty: self,
             backing,
             part,
         }
@@ -109,18 +110,18 @@ mod tests {
                 let times = backing.activity.times(rt.now());
                 times.idle_while_throttled.as_millis()
             };
-            let pause = engine.at_work(backing, Part::Pause);
+            let pause = engine.dirty.at_work(backing, Part::Pause);
             rt.sleep(Span::from_millis(100)).await;
             assert_eq!(idle_ms(), 0, "there is nothing to write");
             drop(pause);
-            for dirty in [&engine.global.dirty, &backing.reclaimable] {
+            for dirty in [&engine.dirty.global.dirty, &backing.reclaimable] {
                 dirty.fetch_add(1_000, Ordering::Relaxed);
             }
-            let pause = engine.at_work(backing, Part::Pause);
+            let pause = engine.dirty.at_work(backing, Part::Pause);
             rt.sleep(Span::from_millis(100)).await;
             assert_eq!(idle_ms(), 100);
             // It has a request: then it is not idle.
-            let request = engine.at_work(backing, Part::Request);
+            let request = engine.dirty.at_work(backing, Part::Request);
             rt.sleep(Span::from_millis(100)).await;
             assert_eq!(idle_ms(), 100);
             // Pages whose write failed are not due.
@@ -130,7 +131,7 @@ mod tests {
             assert_eq!(idle_ms(), 100);
             drop(pause);
             backing.failed_pages.fetch_sub(1_000, Ordering::Relaxed);
-            for dirty in [&engine.global.dirty, &backing.reclaimable] {
+            for dirty in [&engine.dirty.global.dirty, &backing.reclaimable] {
                 dirty.fetch_sub(1_000, Ordering::Relaxed);
             }
         });

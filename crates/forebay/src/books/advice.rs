@@ -33,10 +33,10 @@ impl Engine {
 
     /// Turns back the knobs that lowered the limit since the moment that the verdict compares with.
     fn turn_back(&self) -> Option<Advice> {
-        let since = self.ledger.minute_ago()?.at;
+        let since = self.accounts.ledger.minute_ago()?.at;
         let mut back = Changes::default();
         let mut last = None;
-        for incident in self.incidents.latest(since) {
+        for incident in self.accounts.incidents.latest(since) {
             let Happening::Turned {
                 from,
                 limit_pages,
@@ -61,15 +61,15 @@ impl Engine {
         let culprit = line.culprit.as_ref()?.key();
         let rows = dirtied.iter().filter(|row| row.caller == culprit);
         let bdi = rows.max_by_key(|row| row.pages)?.bdi?;
-        let backing = self.stores.get(bdi);
+        let backing = self.dirty.stores.get(bdi);
         let average = lock(&backing.rates).bandwidth.average_pages_per_s;
         let held_pages = average.saturating_mul(USUAL_PROMISE.as_millis()) / 1_000;
-        let has_promise = self.drain_of(&backing).is_some();
+        let has_promise = self.dirty.drain_of(&backing).is_some();
         let is_same = line.bdi == Some(bdi);
         if is_same || has_promise || average == 0 || held_pages > line.inputs.limit_pages / 2 {
             return None;
         }
-        let drain = promised(self.stores.key_of(bdi), USUAL_PROMISE);
+        let drain = promised(self.dirty.stores.key_of(bdi), USUAL_PROMISE);
         advice(AdviceReason::HoldBack { bdi }, drain)
     }
 
@@ -86,8 +86,8 @@ impl Engine {
         let rate = line.inputs.store_pages_per_s;
         let held_pages = rate.saturating_mul(promise_ms) / 1_000;
         let is_kept = line.drain.is_some_and(|drain| drain.promise <= promise);
-        let changes = promised(self.stores.key_of(bdi), promise);
-        let is_possible = self.check_drains(&changes.stores).is_ok();
+        let changes = promised(self.dirty.stores.key_of(bdi), promise);
+        let is_possible = self.dirty.check_drains(&changes.stores).is_ok();
         if half_ms < PROMISE_STEP_MS || is_kept || !is_possible || rate == 0 {
             return None;
         }
@@ -105,7 +105,7 @@ impl Engine {
             return None;
         }
         let bdi = line.bdi?;
-        let backing = self.stores.get(bdi);
+        let backing = self.dirty.stores.get(bdi);
         if let Some(drain) = line.drain.filter(|drain| !drain.is_idle) {
             let twice = |time: Span| time.saturating_mul(2);
             let at_risk = self.knobs.at_risk();
@@ -116,7 +116,7 @@ impl Engine {
                     ..Changes::default()
                 }
             } else {
-                promised(self.stores.key_of(bdi), twice(drain.promise))
+                promised(self.dirty.stores.key_of(bdi), twice(drain.promise))
             };
             return advice(AdviceReason::LongerPromise, changes);
         }
@@ -124,12 +124,12 @@ impl Engine {
         if backing.knobs.strict_limit() && percent < 100 {
             let more = StoreChanges {
                 max_ratio_percent: Some((percent * 2).min(100)),
-                ..StoreChanges::of_store(self.stores.key_of(bdi))
+                ..StoreChanges::of_store(self.dirty.stores.key_of(bdi))
             };
             return advice(AdviceReason::HigherLimit, of_store(more));
         }
         // However the limit is set, a quarter of the memory stays clean.
-        let most = self.memory.dirtyable_pages() / 4 * 3;
+        let most = self.pages.memory.dirtyable_pages() / 4 * 3;
         if line.inputs.limit_pages >= most / 10 * 9 {
             return None;
         }

@@ -4,7 +4,7 @@
 //! computed where bytes become dirty: a block of pages remembers when its first one did, and
 //! whoever asks looks through the blocks.
 
-use crate::engine::Engine;
+use crate::parts::Dirty;
 use crate::state::backing::Backing;
 use crate::state::object::{ObjectState, Origin};
 use crate::state::stamp::{Stamp, earliest};
@@ -37,7 +37,7 @@ impl Oldest {
     }
 }
 
-impl Engine {
+impl Dirty {
     /// In how much time what is dirty of `backing` has to be written: its own promise, or what the
     /// limit on the age of bytes needs, whichever is shorter.
     pub(crate) fn drain_of(&self, backing: &Backing) -> Option<Span> {
@@ -50,7 +50,7 @@ impl Engine {
     pub(crate) fn oldest(&self) -> Vec<Oldest> {
         let backings = self.stores.all();
         let mut oldest: Vec<Oldest> = backings.iter().map(|of| under_way(of)).collect();
-        for object in self.objects.all() {
+        for object in self.pages.objects.all() {
             if let Origin::File { backing, .. } = object.origin {
                 let found = self.oldest_of_object(&backings[backing], &object);
                 oldest[backing] = oldest[backing].and(found);
@@ -61,7 +61,7 @@ impl Engine {
 
     /// The oldest bytes of `backing`.
     pub(crate) fn oldest_of(&self, backing: &Backing) -> Oldest {
-        let of_files = self.objects.all().into_iter();
+        let of_files = self.pages.objects.all().into_iter();
         let of_files = of_files.filter(|object| is_of(object, backing));
         of_files
             .map(|object| self.oldest_of_object(backing, &object))
@@ -72,7 +72,7 @@ impl Engine {
         let mut dirty = None;
         let mut from = Some(0);
         while let Some(page) = from {
-            let found = lock(&object.dirty).oldest_dirty(&self.slab, page);
+            let found = lock(&object.dirty).oldest_dirty(&self.pages.slab, page);
             dirty = earliest(dirty, found.0);
             from = found.1;
         }
@@ -89,7 +89,7 @@ impl Engine {
     /// Whether a pass over `backing` is due, because its oldest bytes are not durable since
     /// `since`.
     pub(crate) fn is_pass_due(&self, since: Stamp, at_risk: Span) -> bool {
-        since.age_ms(self.now_ms()) >= due_ms(at_risk.as_millis())
+        since.age_ms(self.accounts.now_ms()) >= due_ms(at_risk.as_millis())
     }
 
     /// When that pass is due.
@@ -111,7 +111,7 @@ impl Engine {
     /// Bytes of `backing` become durable, or are looked at, that were not since `since`. True if
     /// that was too long; it is counted once until the oldest bytes are young enough again.
     fn note_late(&self, backing: &Backing, since: Stamp, at_risk: Span) -> bool {
-        let is_late = is_late(since.age_ms(self.now_ms()), at_risk.as_millis());
+        let is_late = is_late(since.age_ms(self.accounts.now_ms()), at_risk.as_millis());
         if is_late {
             let mut rates = lock(&backing.rates);
             rates.at_risk_overshoots += u64::from(!rates.is_late);
@@ -151,7 +151,7 @@ impl Engine {
 
     /// The time since `since`.
     pub(crate) fn age_of(&self, since: Option<Stamp>) -> Option<Span> {
-        since.map(|since| Span::from_millis(since.age_ms(self.now_ms())))
+        since.map(|since| Span::from_millis(since.age_ms(self.accounts.now_ms())))
     }
 }
 

@@ -4,9 +4,9 @@
 //! from its first wait to its end, even if it is dropped in the middle of a wait.
 
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::event::{CallKind, Event};
 use crate::handle::Handle;
+use crate::parts::{Accounts, Dirty};
 use crate::state::ledger::Moment;
 use crate::state::open_calls::Wait;
 use crate::state::pause_turn::{PauseTurn, TurnNumber};
@@ -17,15 +17,15 @@ use forebay_law::blame::Cause;
 
 /// A call that may have to wait. Its end records its waits, if there were any.
 pub(crate) struct Call<'a> {
-    engine: &'a Engine,
+    dirty: &'a Dirty,
     pub(crate) waits: Waits,
 }
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        self.engine.open_calls.leaves(&self.waits.place);
+        self.dirty.accounts.open_calls.leaves(&self.waits.place);
         if self.waits.all_us() > 0 {
-            self.engine.record_waits(&self.waits);
+            self.dirty.record_waits(&self.waits);
         }
     }
 }
@@ -35,18 +35,18 @@ impl<'a> Call<'a> {
     /// everything in memory makes none.
     pub(crate) fn in_place<'p>(
         place: &'p mut Option<Call<'a>>,
-        engine: &'a Engine,
+        dirty: &'a Dirty,
         handle: &Handle,
         (kind, offset_bytes, bytes): (CallKind, u64, u64),
     ) -> &'p Call<'a> {
-        place.get_or_insert_with(|| engine.call(handle, kind, offset_bytes, bytes))
+        place.get_or_insert_with(|| dirty.call(handle, kind, offset_bytes, bytes))
     }
 }
 
 /// A wait for one cause that is under way. Time that the call waits for another cause meanwhile
 /// counts for that cause alone.
 pub(crate) struct Waiting<'a> {
-    engine: &'a Engine,
+    accounts: &'a Accounts,
     waits: &'a Waits,
     reason: Reason<'a>,
     /// Counts the whole wait, including waits for other causes meanwhile.
@@ -85,7 +85,7 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let now = self.engine.rt.now();
+        let now = self.accounts.rt.now();
         let us = now.since(self.began).as_micros();
         let meanwhile_us = self.waits.all_us() - self.before_us;
         let cause = match self.reason {
@@ -95,16 +95,16 @@ impl Drop for Waiting<'_> {
         self.waits.add(cause, us.saturating_sub(meanwhile_us));
         let place = &self.waits.place;
         let shown = (self.reason.shown(), self.began);
-        if self.engine.open_calls.ends(place, shown, self.outer, now) {
-            self.engine.long_wait(cause, Span::from_micros(us));
+        if self.accounts.open_calls.ends(place, shown, self.outer, now) {
+            self.accounts.long_wait(cause, Span::from_micros(us));
         }
         if let Some(counter) = self.counter {
-            self.engine.count(counter, us);
+            self.accounts.count(counter, us);
         }
     }
 }
 
-impl Engine {
+impl Dirty {
     /// A call of `handle`.
     pub(crate) fn call(
         &self,
@@ -125,11 +125,49 @@ impl Engine {
     /// The call that `of` describes.
     pub(crate) fn call_of(&self, of: CallOf) -> Call<'_> {
         Call {
-            engine: self,
+            dirty: self,
             waits: Waits::new(of),
         }
     }
 
+    fn record_waits(&self, waits: &Waits) {
+        let now = self.rt.now();
+        let Some(call) = waits.waited_call(now) else {
+            return;
+        };
+        let threshold = self.knobs.stall_threshold();
+        let is_moment = self
+            .accounts
+            .ledger
+            .note(&call, waits.by_cause(), threshold, now);
+        if is_moment {
+            self.accounts.ledger.remember_moment(self.moment());
+        }
+        self.accounts
+            .times
+            .note(call.kind, call.took, waits.by_cause());
+        self.accounts.record(&Event::CallWaited { call });
+    }
+
+    /// The limits and the rates of stores now.
+    pub(crate) fn moment(&self) -> Moment {
+        let mut moment = Moment {
+            at: self.rt.now(),
+            memory_bytes: self.pages.memory_bytes(),
+            limit_pages: self.dirty_limits().thresh,
+            ..Moment::default()
+        };
+        self.stores.for_each(|backing| {
+            let rates = *lock(&backing.rates);
+            if rates.is_measured() {
+                moment.note_rate(backing.number, rates.bandwidth.average_pages_per_s);
+            }
+        });
+        moment
+    }
+}
+
+impl Accounts {
     /// The call of `waits` waits for `cause` until the result is dropped.
     pub(crate) fn waiting<'a>(&'a self, waits: &'a Waits, cause: Cause) -> Waiting<'a> {
         self.waiting_for(waits, Reason::Known(cause))
@@ -154,7 +192,7 @@ impl Engine {
         let outer = self.open_calls.begins(&waits.place, of, shown, began);
         Waiting {
             outer,
-            engine: self,
+            accounts: self,
             waits,
             reason,
             counter: None,
@@ -189,36 +227,5 @@ impl Engine {
             self.count(counter, 1);
         }
         outcome
-    }
-
-    fn record_waits(&self, waits: &Waits) {
-        let now = self.rt.now();
-        let Some(call) = waits.waited_call(now) else {
-            return;
-        };
-        let threshold = self.knobs.stall_threshold();
-        let is_moment = self.ledger.note(&call, waits.by_cause(), threshold, now);
-        if is_moment {
-            self.ledger.remember_moment(self.moment());
-        }
-        self.times.note(call.kind, call.took, waits.by_cause());
-        self.record(&Event::CallWaited { call });
-    }
-
-    /// The limits and the rates of stores now.
-    pub(crate) fn moment(&self) -> Moment {
-        let mut moment = Moment {
-            at: self.rt.now(),
-            memory_bytes: self.memory_bytes(),
-            limit_pages: self.dirty_limits().thresh,
-            ..Moment::default()
-        };
-        self.stores.for_each(|backing| {
-            let rates = *lock(&backing.rates);
-            if rates.is_measured() {
-                moment.note_rate(backing.number, rates.bandwidth.average_pages_per_s);
-            }
-        });
-        moment
     }
 }

@@ -3,8 +3,8 @@
 //! The law is `forebay_law::drain`. It is asked where the rate of a store is measured, every 200 ms
 //! at most; writers and the flusher only read its result (docs/decisions/0063).
 
-use crate::engine::Engine;
 use crate::error::BuildError;
+use crate::parts::Dirty;
 use crate::retune::StoreChanges;
 use crate::state::backing::Backing;
 use crate::statistics::DrainStatistics;
@@ -17,13 +17,13 @@ use forebay_law::drain::{aim_pages, floor_pages, least_promise_ms};
 /// Above this part of the promise, percent, it counts as broken.
 const OVERSHOT_PERCENT: u64 = 110;
 
-impl Engine {
+impl Dirty {
     /// Lets the limit of `backing` follow its rate, if it has a promise and it is time.
     pub(crate) fn step_drain(&self, backing: &Backing) {
         let Some(promise) = self.drain_of(backing) else {
             return;
         };
-        if !lock(&backing.rates).drain.is_due(self.now_ms()) {
+        if !lock(&backing.rates).drain.is_due(self.accounts.now_ms()) {
             return;
         }
         let inputs = self.drain_inputs(backing, promise);
@@ -109,7 +109,7 @@ impl Engine {
 
     fn drain_inputs(&self, backing: &Backing, promise: Span) -> DrainInputs {
         let now = self.rt.now();
-        let longest = self.vectors.pages() as u64;
+        let longest = self.pages.vectors.pages() as u64;
         let write_pages = longest.min(u64::from(backing.geometry.max_io_pages));
         let thresh = self.dirty_limits().thresh;
         let most_percent = backing.knobs.max_ratio_percent();

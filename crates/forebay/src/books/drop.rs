@@ -1,6 +1,6 @@
 //! Clean pages that are taken out of the cache before reclaim reaches them.
 
-use crate::engine::Engine;
+use crate::parts::{Dirty, Pages, Reclaim};
 use crate::state::frame::{Refused, flag};
 use crate::state::index::key;
 use crate::state::object::ObjectState;
@@ -20,7 +20,7 @@ pub(crate) struct Dropped {
 /// What keeps a page from being dropped.
 const KEPT: u64 = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE;
 
-impl Engine {
+impl Pages {
     /// Drops the clean pages of a range and marks the others, which are dropped as soon as they are
     /// written.
     pub(crate) fn drop_clean(&self, object: &ObjectState, pages: Range<u64>) -> Dropped {
@@ -54,23 +54,27 @@ impl Engine {
         dropped
     }
 
+    /// Drops the clean pages of a file.
+    pub(crate) fn drop_file(&self, file: &ObjectState) -> Dropped {
+        self.drop_clean(file, 0..pages_for(file.length_bytes()))
+    }
+}
+
+impl Reclaim {
     /// Drops the pages of a closed file if none is dirty, in flight or held. True if no page is
     /// left.
     pub(crate) fn forget_object(&self, file: &ObjectState) -> bool {
         // Read what is owed only when nothing is under way: a request records what it leaves to be
         // committed before it counts as ended.
-        is_idle(file) && !self.is_owed(file) && self.drop_file(file).kept == 0
+        is_idle(file) && !self.dirty.is_owed(file) && self.pages.drop_file(file).kept == 0
     }
+}
 
+impl Dirty {
     /// Whether a `Cache::sync` still has to commit what was written, or to give the store a length.
     pub(crate) fn is_owed(&self, file: &ObjectState) -> bool {
         file.length_unsynced.load(Ordering::Acquire)
             || self.backing_of(file).changes_to_commit(file).is_some()
-    }
-
-    /// Drops the clean pages of a file.
-    pub(crate) fn drop_file(&self, file: &ObjectState) -> Dropped {
-        self.drop_clean(file, 0..pages_for(file.length_bytes()))
     }
 }
 

@@ -10,17 +10,8 @@ use crate::state::zone::Zone;
 use crate::statistics::ElasticStatistics;
 use forebay_base::sync::lock;
 use forebay_base::units::byte_of;
-use forebay_base::{Instant, Span};
+use forebay_base::Span;
 use forebay_law::elastic::{self as law, Change, ElasticInputs, first_bytes, next_look_ms};
-
-/// What is remembered from look to look.
-#[derive(Debug, Default)]
-pub(crate) struct ElasticBook {
-    /// None before the first look.
-    law: Option<law::Elastic>,
-    headroom_bytes: u64,
-    last: Option<(Instant, MemoryStep)>,
-}
 
 impl Engine {
     /// What follows from `seen`, none if the budget is not elastic. The caller makes the change.
@@ -55,17 +46,17 @@ impl Engine {
     }
 
     fn elastic_inputs(&self, settings: Elastic, seen: &MemorySeen) -> ElasticInputs {
-        let unused: u64 = self.memory.zones.iter().map(Zone::free_pages).sum();
+        let unused: u64 = self.pages.memory.zones.iter().map(Zone::free_pages).sum();
         ElasticInputs {
             floor_bytes: settings.floor_bytes,
             ceiling_bytes: self.budget.limit_bytes(&self.settings),
-            budget_bytes: self.memory_bytes(),
+            budget_bytes: self.pages.memory_bytes(),
             headroom_bytes: seen.headroom_bytes,
             free_bytes: seen.free_bytes,
-            owed_bytes: byte_of(self.memory.pages_over()),
+            owed_bytes: byte_of(self.pages.memory.pages_over()),
             unused_bytes: byte_of(unused),
             is_pressed: seen.is_pressed,
-            now_ms: self.now_ms(),
+            now_ms: self.accounts.now_ms(),
         }
     }
 
@@ -76,7 +67,7 @@ impl Engine {
         Some(ElasticStatistics {
             floor_bytes,
             ceiling_bytes: self.budget.limit_bytes(&self.settings),
-            target_bytes: self.memory_bytes(),
+            target_bytes: self.pages.memory_bytes(),
             headroom_bytes: book.headroom_bytes,
             turns: book.law.map_or(0, |law| law.turns),
             last: book.last.map(|(at, step)| (self.rt.now().since(at), step)),

@@ -1,6 +1,6 @@
 //! How many pages may be dirty: in all, of a store, in a zone; and what follows from how many are.
 
-use crate::engine::Engine;
+use crate::parts::{Dirty, Pages};
 use crate::policy::ZoneDirtyLimits;
 use crate::state::backing::Backing;
 use crate::state::zone::Zone;
@@ -25,18 +25,45 @@ pub(crate) struct StorePart {
     pub(crate) has_promise: bool,
 }
 
-impl Engine {
+impl Pages {
     /// The longest window of a stream of which nothing is measured, pages. One stream never fills
     /// the cache with what it may not need. The usual window is always allowed.
     pub(crate) fn readahead_pages(&self) -> u64 {
-        let limit_pages = (u64::from(self.budget.frames) / 4).max(USUAL_READAHEAD_PAGES);
+        let limit_pages = (u64::from(self.memory.frames.len()) / 4).max(USUAL_READAHEAD_PAGES);
         self.knobs.readahead_pages().min(limit_pages)
     }
 
+    /// Whether a page may be dirtied in this zone (spec/reclaim.md 1.10).
+    pub(crate) fn zone_takes_dirty(&self, zone: &Zone) -> bool {
+        if self.memory.zones.len() == 1 {
+            return true;
+        }
+        match self.past.zone_limits {
+            None => limits::zone_is_ok(zone.pages_pending(), self.zone_dirty_limit(zone)),
+            Some(ZoneDirtyLimits::Off) => true,
+            Some(_) => {
+                let node = &self.memory.nodes[zone.node];
+                self.memory.node_takes_dirty(node, &self.knobs.dirty())
+            }
+        }
+    }
+
+    /// The zone's part of the dirty limit, pages.
+    pub(crate) fn zone_dirty_limit(&self, zone: &Zone) -> u64 {
+        let dirtyable = self.memory.dirtyable_pages_of(zone);
+        limits::zone_limit(
+            dirtyable,
+            || self.memory.dirtyable_pages(),
+            &self.knobs.dirty(),
+        )
+    }
+}
+
+impl Dirty {
     /// The dirty limits of the whole cache. However they were set, a quarter of the memory stays
     /// clean, so that reclaim always finds something.
     pub(crate) fn dirty_limits(&self) -> DirtyLimits {
-        let dirtyable = self.memory.dirtyable_pages();
+        let dirtyable = self.pages.memory.dirtyable_pages();
         let mut limits = dirty_limits(dirtyable, &self.knobs.dirty());
         let cap = dirtyable - dirtyable / 4;
         limits.thresh = limits.thresh.min(cap);
@@ -53,7 +80,7 @@ impl Engine {
 
     /// This store's part of `thresh` (spec/writeback.md 2.5).
     pub(crate) fn store_thresh(&self, backing: &Backing, thresh: u64) -> u64 {
-        let share = self.global.share(backing, self.now_ms());
+        let share = self.global.share(backing, self.accounts.now_ms());
         let limits = ShareLimits {
             min_percent: backing.knobs.min_ratio_percent(),
             max_percent: backing.knobs.max_ratio_percent(),
@@ -106,7 +133,7 @@ impl Engine {
         if all == 0 {
             return (0, 0);
         }
-        let frames = u64::from(self.memory.frames.len());
+        let frames = u64::from(self.pages.memory.frames.len());
         let most = thresh.min(frames.saturating_sub(thresh) / 2);
         let aside = all.min(most);
         let of_store = backing.failed_pages.load(Ordering::Relaxed);
@@ -173,32 +200,7 @@ impl Engine {
     /// Whether a store has refused many pages and takes nothing at all any more.
     pub(crate) fn store_is_lost(&self, backing: &Backing, thresh: u64) -> bool {
         let failed = backing.failed_pages.load(Ordering::Relaxed);
-        failed > thresh / 2 && backing.refuses_all(self.now_ms())
-    }
-
-    /// Whether a page may be dirtied in this zone (spec/reclaim.md 1.10).
-    pub(crate) fn zone_takes_dirty(&self, zone: &Zone) -> bool {
-        if self.memory.zones.len() == 1 {
-            return true;
-        }
-        match self.past.zone_limits {
-            None => limits::zone_is_ok(zone.pages_pending(), self.zone_dirty_limit(zone)),
-            Some(ZoneDirtyLimits::Off) => true,
-            Some(_) => {
-                let node = &self.memory.nodes[zone.node];
-                self.memory.node_takes_dirty(node, &self.knobs.dirty())
-            }
-        }
-    }
-
-    /// The zone's part of the dirty limit, pages.
-    pub(crate) fn zone_dirty_limit(&self, zone: &Zone) -> u64 {
-        let dirtyable = self.memory.dirtyable_pages_of(zone);
-        limits::zone_limit(
-            dirtyable,
-            || self.memory.dirtyable_pages(),
-            &self.knobs.dirty(),
-        )
+        failed > thresh / 2 && backing.refuses_all(self.accounts.now_ms())
     }
 
     /// A writer over the limit wakes the flushers of all stores with pages that wait for a commit:
@@ -243,7 +245,7 @@ mod tests {
                 thresh: 4_000,
                 background: 2_000,
             };
-            let part_of = |dirty| engine.store_part(backing, &limits, dirty);
+            let part_of = |dirty| engine.dirty.store_part(backing, &limits, dirty);
             assert_eq!(
                 [3_200, 4_000, 4_400].map(|dirty| part_of(dirty).thresh),
                 [100, 0, 0]

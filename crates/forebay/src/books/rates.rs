@@ -10,8 +10,8 @@
 //! step. A sample is not full either if the store refused more than an eighth of its pages, and one
 //! in which it took none is left out (docs/decisions/0085).
 
-use crate::engine::Engine;
 use crate::event::Event;
+use crate::parts::Dirty;
 use crate::policy::Policy;
 use crate::state::backing::{Backing, Rates, SAMPLES_TO_TRUST};
 use forebay_base::Instant;
@@ -45,7 +45,7 @@ pub(crate) struct RateView {
     pub(crate) setpoint: u64,
 }
 
-impl Engine {
+impl Dirty {
     /// Starts measuring anew after a time in which the store had nothing to write. A gap between
     /// two rounds does not count, or a store that answers before the next round would never be
     /// sampled.
@@ -122,7 +122,7 @@ impl Engine {
                 setpoint: view.setpoint,
             };
             rates.rate = rates.rate.advanced(&inputs);
-            self.record(&Event::BdiDirtyRatelimit {
+            self.accounts.record(&Event::BdiDirtyRatelimit {
                 bdi: backing.number,
                 write_bw: rates.bandwidth.write_pages_per_s,
                 avg_write_bw: rates.bandwidth.average_pages_per_s,
@@ -320,10 +320,10 @@ mod tests {
                 let store = store.expect("the store is well");
                 let file = cache.open(&store, ObjectId(1), 0).expect("it opens");
                 let engine = &file.handle.engine;
-                let backing = engine.stores.get(0);
+                let backing = engine.dirty.stores.get(0);
                 lock(&backing.rates).samples = samples;
                 rt.sleep(Span::from_secs(1)).await;
-                engine.update_bandwidth(&backing);
+                engine.dirty.update_bandwidth(&backing);
                 assert_eq!(lock(&backing.rates).samples, after);
             });
         }

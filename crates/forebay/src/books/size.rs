@@ -5,86 +5,62 @@
 
 use crate::budget::{next_charge, object_room_bytes, object_step_bytes};
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::layout::zone_sizes;
+use crate::parts::{Pages, Reclaim};
 use crate::state::zone::ZoneSize;
-use forebay_base::sync::{
-    Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering},
-    lock,
-};
-use forebay_rt::wait::WaitQueue;
+use forebay_base::sync::{atomic::Ordering, lock};
 
-/// The budget and how far the cache has got to it.
-#[derive(Debug, Default)]
-pub(crate) struct Balloon {
-    /// Only one caller at a time changes the budget and the sizes of the zones.
-    pub(crate) resizing: Mutex<()>,
-    /// The budget in bytes; changed under the lock above, which is held for long. Calls that end
-    /// read it without the lock.
-    pub(crate) memory_bytes: AtomicU64,
-    /// What was taken off the pages for objects; changed under the same lock.
-    pub(crate) charged_bytes: AtomicU64,
-    /// The place of the closed file that was asked last to make room for a smaller budget.
-    pub(crate) room_hand: AtomicU64,
-    /// A task fills the balloons of the zones.
-    pub(crate) is_filling: AtomicBool,
-    /// Notified when that task has filled something.
-    pub(crate) changed: WaitQueue,
-}
-
-impl Engine {
+impl Reclaim {
     /// Gives the zones the sizes that follow from what objects take, and from a new budget if one
     /// is given. Two callers do this one after the other.
     pub(crate) fn resize(&self, memory_bytes: Option<u64>) {
-        let _alone = lock(&self.balloon.resizing);
+        let _alone = lock(&self.pages.balloon.resizing);
         if let Some(memory_bytes) = memory_bytes {
-            let budget_bytes = &self.balloon.memory_bytes;
+            let budget_bytes = &self.pages.balloon.memory_bytes;
             budget_bytes.store(memory_bytes, Ordering::Relaxed);
             self.make_room_for_objects(memory_bytes);
-            self.balloon.room_hand.store(0, Ordering::Relaxed);
+            self.pages.balloon.room_hand.store(0, Ordering::Relaxed);
         }
         let charged_bytes = self.next_charge();
-        let charged = &self.balloon.charged_bytes;
+        let charged = &self.pages.balloon.charged_bytes;
         charged.store(charged_bytes, Ordering::Relaxed);
         let (budget, settings) = (&self.budget, &self.settings);
-        let zone_pages = budget.resized(settings, self.memory_bytes(), charged_bytes);
+        let zone_pages = budget.resized(settings, self.pages.memory_bytes(), charged_bytes);
         self.resize_zones(&zone_sizes(settings, &zone_pages));
-    }
-
-    /// The memory budget, which may still have to be met.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        self.balloon.memory_bytes.load(Ordering::Relaxed)
     }
 
     /// The order in it matters: no memory is given up before every store has forgotten it, and no
     /// store may register it before all of it is back.
     fn resize_zones(&self, sizes: &[ZoneSize]) {
-        let zones = || self.memory.zones.iter().zip(sizes);
+        let zones = || self.pages.memory.zones.iter().zip(sizes);
         let is_whole = zones().all(|(zone, size)| size.managed_pages == zone.spanned_pages);
         if !is_whole {
-            self.stores.forget_memory(self.memory.frames.arena());
+            self.dirty
+                .stores
+                .forget_memory(self.pages.memory.frames.arena());
         }
         for (zone, size) in zones() {
             zone.set_size(size);
         }
-        self.memory.note_reserves();
+        self.pages.memory.note_reserves();
         self.empty_balloons();
         if is_whole {
-            self.stores.remember_memory(self.memory.frames.arena());
+            self.dirty
+                .stores
+                .remember_memory(self.pages.memory.frames.arena());
         }
     }
 
     /// Gives frames back to zones that may have more.
     fn empty_balloons(&self) {
-        for zone in &self.memory.zones {
+        for zone in &self.pages.memory.zones {
             loop {
-                let freed = zone.empty_balloon(&self.memory.frames);
+                let freed = zone.empty_balloon(&self.pages.memory.frames);
                 if freed == 0 {
                     break;
                 }
-                self.count(Counter::BalloonDeflate, freed);
-                self.memory.wake_frame_waiters();
+                self.accounts.count(Counter::BalloonDeflate, freed);
+                self.pages.memory.wake_frame_waiters();
             }
         }
     }
@@ -92,26 +68,22 @@ impl Engine {
     /// Lets objects take their part of a budget of `memory_bytes`.
     pub(crate) fn make_room_for_objects(&self, memory_bytes: u64) {
         let room_bytes = object_room_bytes(&self.settings, memory_bytes);
-        self.objects.set_room(room_bytes);
+        self.pages.objects.set_room(room_bytes);
     }
 
     /// What has to be taken off the pages for the present objects.
     pub(crate) fn next_charge(&self) -> u64 {
-        let charged_bytes = self.balloon.charged_bytes.load(Ordering::Relaxed);
+        let charged_bytes = self.pages.balloon.charged_bytes.load(Ordering::Relaxed);
         object_step_bytes(&self.settings).map_or(0, |step_bytes| {
-            next_charge(charged_bytes, self.objects.bytes(), step_bytes)
+            next_charge(charged_bytes, self.pages.objects.bytes(), step_bytes)
         })
-    }
-
-    /// Whether anything is taken off the pages for objects.
-    pub(crate) fn are_objects_charged(&self) -> bool {
-        self.balloon.charged_bytes.load(Ordering::Relaxed) > 0
     }
 
     /// The number of objects has changed, so there may be fewer pages, or more. True if that
     /// changed the sizes of the zones.
     pub(crate) fn charge_objects(&self) -> bool {
-        let is_changed = self.next_charge() != self.balloon.charged_bytes.load(Ordering::Relaxed);
+        let is_changed =
+            self.next_charge() != self.pages.balloon.charged_bytes.load(Ordering::Relaxed);
         if is_changed {
             self.resize(None);
         }
@@ -119,9 +91,22 @@ impl Engine {
     }
 }
 
+impl Pages {
+    /// The memory budget, which may still have to be met.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.balloon.memory_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether anything is taken off the pages for objects.
+    pub(crate) fn are_objects_charged(&self) -> bool {
+        self.balloon.charged_bytes.load(Ordering::Relaxed) > 0
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::engine::Engine;
     use crate::retune::Changes;
     use crate::settings::{Parts, Settings};
 
@@ -133,8 +118,11 @@ mod tests {
             ..Settings::default()
         };
         let engine = Engine::new(settings, Parts::default()).expect("the settings are good");
-        engine.charge_objects();
-        assert!(!engine.charge_objects(), "no object has come or gone");
+        engine.reclaim.charge_objects();
+        assert!(
+            !engine.reclaim.charge_objects(),
+            "no object has come or gone"
+        );
     }
 
     /// The lock is held here as it is while memory is given up.
@@ -146,8 +134,8 @@ mod tests {
             ..Settings::default()
         };
         let engine = Engine::new(settings, Parts::default()).expect("the settings are good");
-        let resizing = lock(&engine.balloon.resizing);
-        assert_eq!(engine.moment().memory_bytes, 8 << 20);
+        let resizing = lock(&engine.pages.balloon.resizing);
+        assert_eq!(engine.dirty.moment().memory_bytes, 8 << 20);
         assert_eq!(engine.tuned().memory_bytes, Some(8 << 20));
         let calmer = Changes {
             swappiness: Some(1),
@@ -155,7 +143,7 @@ mod tests {
         };
         engine.retune(&calmer).expect("it is allowed");
         drop(resizing);
-        engine.resize(Some(6 << 20));
-        assert_eq!(engine.moment().memory_bytes, 6 << 20);
+        engine.reclaim.resize(Some(6 << 20));
+        assert_eq!(engine.dirty.moment().memory_bytes, 6 << 20);
     }
 }

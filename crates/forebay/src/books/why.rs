@@ -5,6 +5,7 @@ use crate::caller::{Caller, CallerKey};
 use crate::engine::Engine;
 use crate::event::WaitedCall;
 use crate::incident::Incident;
+use crate::parts::Accounts;
 use crate::state::backing::Backing;
 use crate::state::dirtied::DirtierKey;
 use crate::state::dirtier::Dirtier;
@@ -28,15 +29,15 @@ impl Engine {
         let now = self.rt.now();
         let in_window = last.and_then(|last| Window::of(now, last));
         let window = in_window.map_or(now.since(Instant::ZERO), Window::length);
-        let open = self.open_calls.rows(now);
+        let open = self.accounts.open_calls.rows(now);
         let mut callers: BTreeMap<(CallerKey, Option<usize>), Vec<WaitRow>> = BTreeMap::new();
         for row in self.wait_rows(last) {
             callers.entry((row.caller, row.bdi)).or_default().push(row);
         }
-        let (present, past) = (self.moment(), self.ledger.minute_ago());
+        let (present, past) = (self.dirty.moment(), self.accounts.ledger.minute_ago());
         let past = past.unwrap_or(present);
         let dirtied = self.dirtied_rows(last);
-        let ages = self.oldest_dirty_ages();
+        let ages = self.dirty.oldest_dirty_ages();
         let mut lines: Vec<WhyLine> = callers
             .into_iter()
             .map(|((caller, bdi), rows)| {
@@ -68,7 +69,7 @@ impl Engine {
 
     /// What is wrong with the stores now.
     fn troubles(&self) -> Vec<StoreTrouble> {
-        let backings = self.stores.all();
+        let backings = self.dirty.stores.all();
         let of_store = |backing: &Arc<Backing>| {
             let now = self.rt.now();
             let kept_pages = backing.failed_pages.load(Ordering::Relaxed);
@@ -94,7 +95,7 @@ impl Engine {
 
     /// What people call the store numbered `bdi`.
     pub(crate) fn store_name(&self, bdi: usize) -> String {
-        let stores = self.stores.all();
+        let stores = self.dirty.stores.all();
         match stores.get(bdi).and_then(|backing| backing.name.get()) {
             Some(name) => format!("store {bdi} ({name})"),
             None => format!("store {bdi}"),
@@ -105,10 +106,10 @@ impl Engine {
     pub(crate) fn wait_rows(&self, last: Option<Span>) -> Vec<WaitRow> {
         let now = self.rt.now();
         let window = last.and_then(|last| Window::of(now, last));
-        let sums = self.ledger.sums(window).into_iter();
+        let sums = self.accounts.ledger.sums(window).into_iter();
         let mut rows: Vec<WaitRow> = sums.map(row_of).collect();
         let longest = window.map_or(Span::MAX, Window::length);
-        for open in self.open_calls.rows(now) {
+        for open in self.accounts.open_calls.rows(now) {
             let waited = Span::from_micros(open.us).min(longest);
             let is_it = |row: &&mut WaitRow| {
                 (row.caller, row.bdi, row.cause) == (open.caller, open.bdi, open.cause)
@@ -134,7 +135,7 @@ impl Engine {
 
     /// The waits that go on, the longest first.
     pub(crate) fn open_waits(&self) -> Vec<OpenWait> {
-        let rows = self.open_calls.rows(self.rt.now()).into_iter();
+        let rows = self.accounts.open_calls.rows(self.rt.now()).into_iter();
         let wait = |row: OpenRow| {
             Some(OpenWait {
                 caller: row.caller,
@@ -151,7 +152,7 @@ impl Engine {
     /// The pages that each caller made dirty in the same window.
     pub(crate) fn dirtied_rows(&self, last: Option<Span>) -> Vec<DirtiedRow> {
         let window = last.and_then(|last| Window::of(self.rt.now(), last));
-        let rows = self.dirtied.pages(window).into_iter();
+        let rows = self.accounts.dirtied.pages(window).into_iter();
         let row = |(key, pages): (DirtierKey, u64)| DirtiedRow {
             caller: key.caller,
             bdi: key.bdi.map(|bdi| bdi as usize),
@@ -160,27 +161,15 @@ impl Engine {
         rows.map(row).collect()
     }
 
-    /// Notes for `caller` what one of its writers has made dirty since it was last noted.
-    pub(crate) fn note_dirtied_by(&self, caller: CallerKey, backing: &Backing, dirtier: &Dirtier) {
-        let pages = dirtier.take_dirtied();
-        if pages == 0 {
-            return;
-        }
-        let now = self.rt.now();
-        self.heaviest.note(caller, pages, now.as_millis());
-        let bdi = Some(backing.number as u32);
-        self.dirtied.note(DirtierKey { caller, bdi }, pages, now);
-    }
-
     /// The calls that ended in the time `last` before now, or since the start, and that took at
     /// least the threshold. The newest comes first.
     pub(crate) fn stalls(&self, last: Option<Span>) -> Vec<WaitedCall> {
-        self.ledger.stalls(self.instant_before(last))
+        self.accounts.ledger.stalls(self.instant_before(last))
     }
 
     /// What happened in the time `last` before now, or since the start, the oldest first.
     pub(crate) fn incidents(&self, last: Option<Span>) -> Vec<Incident> {
-        self.incidents.latest(self.instant_before(last))
+        self.accounts.incidents.latest(self.instant_before(last))
     }
 
     /// The instant `last` before now, or the start.
@@ -191,12 +180,12 @@ impl Engine {
 
     /// The callers that have dirtied most lately, with their parts of the pages that are dirty now.
     pub(crate) fn heaviest_callers(&self) -> Vec<(Caller, u64)> {
-        let now_ms = self.now_ms();
-        let dirty = self.global.pages();
-        let callers = self.heaviest.all(now_ms);
+        let now_ms = self.accounts.now_ms();
+        let dirty = self.dirty.global.pages();
+        let callers = self.accounts.heaviest.all(now_ms);
         let of = |(key, _): (CallerKey, u64)| {
-            let part = self.heaviest.part(key, now_ms);
-            (self.ledger.caller(key), part.of(dirty))
+            let part = self.accounts.heaviest.part(key, now_ms);
+            (self.accounts.ledger.caller(key), part.of(dirty))
         };
         callers.into_iter().map(of).collect()
     }
@@ -213,21 +202,21 @@ impl Engine {
         }
         let verdict = blame(&inputs);
         let culprit = match verdict.first {
-            Suspect::OthersDirty => self.ledger.culprit(caller, bdi),
+            Suspect::OthersDirty => self.accounts.ledger.culprit(caller, bdi),
             _ => None,
         };
-        let drain = bdi.and_then(|bdi| self.drain_statistics(&self.stores.get(bdi)));
+        let drain = bdi.and_then(|bdi| self.dirty.drain_statistics(&self.dirty.stores.get(bdi)));
         let mut of_store = inputs;
         if let Some(drain) = drain.filter(|drain| !drain.is_idle) {
             of_store.limit_pages = drain.limit.min(inputs.limit_pages);
         }
         WhyLine {
-            caller: self.ledger.caller(caller),
+            caller: self.accounts.ledger.caller(caller),
             bdi,
             waited: Span::from_micros(inputs.all_us()),
             rows,
             verdict,
-            culprit: culprit.map(|key| self.ledger.caller(key)),
+            culprit: culprit.map(|key| self.accounts.ledger.caller(key)),
             inputs,
             savings: savings(&of_store),
             dirtied_pages,
@@ -236,6 +225,20 @@ impl Engine {
             oldest_dirty: None,
             advice: None,
         }
+    }
+}
+
+impl Accounts {
+    /// Notes for `caller` what one of its writers has made dirty since it was last noted.
+    pub(crate) fn note_dirtied_by(&self, caller: CallerKey, backing: &Backing, dirtier: &Dirtier) {
+        let pages = dirtier.take_dirtied();
+        if pages == 0 {
+            return;
+        }
+        let now = self.rt.now();
+        self.heaviest.note(caller, pages, now.as_millis());
+        let bdi = Some(backing.number as u32);
+        self.dirtied.note(DirtierKey { caller, bdi }, pages, now);
     }
 }
 

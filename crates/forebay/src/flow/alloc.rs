@@ -6,10 +6,10 @@
 
 use crate::books::calls::Call;
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::marks::Mark;
 use crate::memory::{FreshFrame, FreshRun, Home};
+use crate::parts::Reclaim;
 use crate::state::node::Node;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
@@ -71,12 +71,12 @@ impl Fruitless {
     }
 }
 
-impl Engine {
+impl Reclaim {
     /// A frame without waiting, above the low marks, if there is one.
     fn try_frame(&self, want: Want) -> Option<FreshFrame<'_>> {
         let mut skipped_dirty = false;
-        for (_, zone, class) in self.memory.zone_list(want.home) {
-            if want.to_write && !self.zone_takes_dirty(zone) {
+        for (_, zone, class) in self.pages.memory.zone_list(want.home) {
+            if want.to_write && !self.pages.zone_takes_dirty(zone) {
                 skipped_dirty = true;
                 continue;
             }
@@ -88,12 +88,12 @@ impl Engine {
             ) {
                 continue;
             }
-            if let Some(fresh) = self.memory.take_frame(zone) {
+            if let Some(fresh) = self.pages.memory.take_frame(zone) {
                 return Some(fresh);
             }
         }
         if skipped_dirty {
-            self.count(Counter::AllocDirtyFallback, 1);
+            self.accounts.count(Counter::AllocDirtyFallback, 1);
         }
         None
     }
@@ -101,7 +101,7 @@ impl Engine {
     /// A frame without waiting, above the min marks; kswapd is woken to make up for it.
     fn try_reserve(&self, want: Want) -> Option<FreshFrame<'_>> {
         self.wake_kswapds(want.home);
-        self.memory.frame_above_min(want.home)
+        self.pages.memory.frame_above_min(want.home)
     }
 
     /// A frame without waiting, from the reserve if need be.
@@ -110,12 +110,12 @@ impl Engine {
     }
 
     /// Up to `wanted` frames of one zone to read pages into, without waiting: as many as the same
-    /// number of calls of [`Engine::frame_at_once`] would take from it.
+    /// number of calls of [`Reclaim::frame_at_once`] would take from it.
     pub(crate) fn run_at_once(&self, home: Home, wanted: usize) -> Option<FreshRun<'_>> {
-        let above_low = self.memory.run_above_low(home, wanted);
+        let above_low = self.pages.memory.run_above_low(home, wanted);
         above_low.or_else(|| {
             self.wake_kswapds(home);
-            self.memory.run_above_min(home, wanted)
+            self.pages.memory.run_above_min(home, wanted)
         })
     }
 
@@ -129,6 +129,7 @@ impl Engine {
             return Ok(fresh);
         }
         let _waiting = self
+            .accounts
             .waiting(&call.waits, Cause::NoFrames)
             .counted(Counter::AllocstallUs);
         let began = self.rt.now();
@@ -137,21 +138,22 @@ impl Engine {
             if let Some(fresh) = self.try_reserve(want) {
                 return Ok(fresh);
             }
-            if self.is_closing() {
-                self.mark(Mark::AllocClosed);
+            if self.accounts.is_closing() {
+                self.accounts.mark(Mark::AllocClosed);
                 return Err(AccessError::Closed);
             }
-            self.pass_gate(&self.memory.nodes[want.home.node]).await;
+            self.pass_gate(&self.pages.memory.nodes[want.home.node])
+                .await;
             // On the heap, once for each run of reclaim: otherwise every read and every write would
             // be as large as this, and each caller moves them.
             let run_began = self.rt.now();
             let reclaimed = Box::pin(self.direct_reclaim(call, want)).await;
-            if let Some(fresh) = self.memory.frame_above_min(want.home) {
+            if let Some(fresh) = self.pages.memory.frame_above_min(want.home) {
                 return Ok(fresh);
             }
             fruitless.note(reclaimed, self.rt.now().since(run_began), self.patience());
             let has_tries = fruitless.loops <= MAX_RECLAIM_RETRIES;
-            let may_succeed = has_tries && self.memory.may_succeed(want.home);
+            let may_succeed = has_tries && self.pages.memory.may_succeed(want.home);
             let tries_again = match self.past.naps {
                 None => may_succeed && fruitless.span < self.patience(),
                 Some(past) => {
@@ -168,16 +170,16 @@ impl Engine {
             // that ends, a guard that is dropped. It gets an error if no event comes in time.
             let waited = self.rt.now().since(began);
             if waited >= self.patience() {
-                self.mark(Mark::AllocNoFrames);
+                self.accounts.mark(Mark::AllocNoFrames);
                 return Err(AccessError::NoFrames {
                     waited,
-                    held_pages: self.memory.held_pages(),
-                    dirty_pages: self.global.pages(),
+                    held_pages: self.pages.memory.held_pages(),
+                    dirty_pages: self.dirty.global.pages(),
                 });
             }
-            let listener = self.memory.nodes[want.home.node].freed.listen();
-            if self.memory.frame_above_min(want.home).is_none() {
-                self.mark(Mark::AllocWaited);
+            let listener = self.pages.memory.nodes[want.home.node].freed.listen();
+            if self.pages.memory.frame_above_min(want.home).is_none() {
+                self.accounts.mark(Mark::AllocWaited);
                 let _ = self.rt.timeout(RETRY_SPAN, listener).await;
             }
             fruitless.loops = 0;
@@ -189,12 +191,12 @@ impl Engine {
         const LONGEST: Span = Span::from_secs(1);
         let is_open = || {
             node.failures.load(Ordering::Relaxed) >= MAX_RECLAIM_RETRIES
-                || self.memory.is_gate_open(node)
+                || self.pages.memory.is_gate_open(node)
         };
         if is_open() {
             return;
         }
-        self.count(Counter::PgscanDirectThrottle, 1);
+        self.accounts.count(Counter::PgscanDirectThrottle, 1);
         let listener = node.gate.listen();
         self.wake_kswapd(node, node.top_class());
         if !is_open() {
@@ -205,7 +207,7 @@ impl Engine {
     /// How long a caller waits for a frame: long while a store may still answer, short when only
     /// guards stand in the way.
     pub(crate) fn patience(&self) -> Span {
-        if self.global.pages() > 0 || self.memory.is_swap_put_off() {
+        if self.dirty.global.pages() > 0 || self.pages.memory.is_swap_put_off() {
             self.settings.answer_timeout
         } else {
             self.settings.held_timeout

@@ -2,11 +2,11 @@
 //! pages and slots are given back. What goes to swap in between is in `swap`.
 
 use crate::books::calls::Call;
-use crate::engine::Engine;
 use crate::error::{AccessError, BuildError};
 use crate::flow::alloc::Want;
 use crate::handle::Handle;
 use crate::marks::Mark;
+use crate::parts::Files;
 use crate::state::frame::flag;
 use crate::state::object::{ObjectState, Origin};
 use crate::state::zone::Zone;
@@ -16,12 +16,23 @@ use forebay_base::units::{byte_of, pages_for};
 use forebay_law::blame::Cause;
 use std::sync::Arc;
 
-impl Engine {
+impl Files {
     /// Makes anonymous memory of `pages` pages.
     pub(crate) fn anonymous(&self, pages: u64) -> Result<Arc<ObjectState>, BuildError> {
-        let swap = self.memory.swap.get().ok_or(BuildError::NoSwap { pages })?;
+        let swap = self
+            .pages
+            .memory
+            .swap
+            .get()
+            .ok_or(BuildError::NoSwap { pages })?;
         // Memory holds what swap cannot hold.
-        let memory_pages: u64 = self.memory.zones.iter().map(Zone::managed_pages).sum();
+        let memory_pages: u64 = self
+            .pages
+            .memory
+            .zones
+            .iter()
+            .map(Zone::managed_pages)
+            .sum();
         if pages > swap.slots.total() + memory_pages {
             return Err(BuildError::NoSwap { pages });
         }
@@ -31,31 +42,35 @@ impl Engine {
 
     /// Puts in a page of zeros for an anonymous page that nobody has written yet.
     pub(crate) async fn make_zeros(
-        self: &Arc<Self>,
+        &self,
         call: &Call<'_>,
         handle: &Handle,
         page: u64,
     ) -> Result<(), AccessError> {
         let object = &*handle.object;
-        let fresh = self.frame(call, Want::to_read(handle.home)).await?;
+        let fresh = self.reclaim.frame(call, Want::to_read(handle.home)).await?;
         let Some(batch) = object.begin_batch() else {
             drop(fresh);
-            let _waiting = self.waiting(&call.waits, Cause::Resize);
-            self.resize_ends(object).await?;
+            let _waiting = self.accounts.waiting(&call.waits, Cause::Resize);
+            self.accounts.resize_ends(object).await?;
             return Ok(());
         };
         if page >= pages_for(object.length_bytes()) {
-            self.mark(Mark::FillCut);
+            self.accounts.mark(Mark::FillCut);
             return Ok(());
         }
         if let Some(mut hold) = self.insert(object, page, fresh, &batch) {
             // It may have been written and have gone to swap while this call waited. Only a page
             // that is in memory can be checked for that: its slot does not change any more.
             if !object.is_in_no_slot(page) {
-                self.memory.release_page(hold);
+                self.pages.memory.release_page(hold);
                 return Ok(());
             }
-            self.memory.frames.arena().zero(&mut hold, 0, PAGE_BYTES);
+            self.pages
+                .memory
+                .frames
+                .arena()
+                .zero(&mut hold, 0, PAGE_BYTES);
             // Its content is nowhere else, so it is dirty from the start.
             hold.set(flag::UPTODATE | flag::DIRTY);
         }
@@ -65,35 +80,38 @@ impl Engine {
     /// The last handle of anonymous memory is gone. Its pages and slots are given back in the
     /// background, because a page may be on its way to swap.
     pub(crate) fn drop_anonymous(&self, object: &Arc<ObjectState>) {
-        if self.is_closing() {
+        if self.accounts.is_closing() {
             return;
         }
-        let (engine, object) = (self.shared(), object.clone());
+        let (files, object) = (self.shared(), object.clone());
         let name = "drop anonymous memory";
         let dropping = async move {
-            let backing = engine.backing_of(&object);
+            let backing = files.dirty.backing_of(&object);
             // All slots that it may ever have had: another object gets its number next.
             let pages = 0..object.swap_slots().len() as u64;
             loop {
-                let dropped = engine.drop_pages(&object, &backing, pages.clone()).await;
+                let dropped = files
+                    .writeback
+                    .drop_pages(&object, &backing, pages.clone())
+                    .await;
                 if dropped.is_err() {
                     // A swap store does not answer: its requests hold the pages until it does.
-                    engine.mark(Mark::AnonymousDropRetried);
-                    engine.rt.sleep(engine.settings.held_timeout).await;
+                    files.accounts.mark(Mark::AnonymousDropRetried);
+                    files.rt.sleep(files.settings.held_timeout).await;
                 } else if object.has_requests() {
                     // A cut whose caller has left uses the number, which stays this memory's.
-                    engine.rt.sleep(engine.settings.tick).await;
+                    files.rt.sleep(files.settings.tick).await;
                 } else {
                     break;
                 }
             }
-            engine.objects.remove(&object);
-            engine.charge_objects();
+            files.pages.objects.remove(&object);
+            files.reclaim.charge_objects();
         };
-        let engine = self.shared();
+        let files = self.shared();
         self.rt.spawn(name, async move {
             // If it ends early its memory stays taken, and the incident says so.
-            let _ = engine.watched(name, dropping).await;
+            let _ = files.accounts.watched(name, dropping).await;
         });
     }
 }

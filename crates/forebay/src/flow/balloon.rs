@@ -6,10 +6,10 @@
 //! cache at once. A task of its own does this, so that a caller that gives up stops nothing.
 
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::error::MemoryError;
 use crate::flow::reclaim::{ScanControl, Who};
 use crate::memory::Home;
+use crate::parts::Reclaim;
 use crate::state::flusher_requests::FlusherWork;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
@@ -21,21 +21,22 @@ const REST_MS: (u64, u64) = (100, 5_000);
 /// The task looks no more often than this while writes end.
 const LEAST_REST: Span = Span::from_millis(5);
 
-impl Engine {
+impl Reclaim {
     /// Makes the cache as large as `memory_bytes` allow. Returns the pages that it still has over
     /// that: none, unless the wait for them took too long.
     pub(crate) async fn set_memory(&self, memory_bytes: u64) -> Result<u64, MemoryError> {
-        if self.is_closing() {
+        if self.accounts.is_closing() {
             return Err(MemoryError::Closed);
         }
         self.budget.check(&self.settings, memory_bytes)?;
-        self.incidents
-            .resized(self.rt.now(), self.memory_bytes(), memory_bytes);
+        self.accounts
+            .incidents
+            .resized(self.rt.now(), self.pages.memory_bytes(), memory_bytes);
         self.resize(Some(memory_bytes));
-        if self.memory.pages_over() == 0 && !self.objects.is_over_room(0) {
+        if self.pages.memory.pages_over() == 0 && !self.pages.objects.is_over_room(0) {
             return Ok(0);
         }
-        for backing in self.stores.all() {
+        for backing in self.dirty.stores.all() {
             // The limits are lower now.
             backing.requests.ask_for_background();
         }
@@ -50,8 +51,8 @@ impl Engine {
     /// Makes the cache as large as `memory_bytes` allow, in the background.
     pub(crate) fn budget_becomes(&self, memory_bytes: u64) {
         self.resize(Some(memory_bytes));
-        if self.memory.pages_over() > 0 || self.objects.is_over_room(0) {
-            for backing in self.stores.all() {
+        if self.pages.memory.pages_over() > 0 || self.pages.objects.is_over_room(0) {
+            for backing in self.dirty.stores.all() {
                 // The limits are lower now.
                 backing.requests.ask_for_background();
             }
@@ -63,45 +64,49 @@ impl Engine {
     async fn balloons_fill(&self) -> u64 {
         let began = self.rt.now();
         loop {
-            let listener = self.balloon.changed.listen();
-            let over = self.memory.pages_over();
+            let listener = self.pages.balloon.changed.listen();
+            let over = self.pages.memory.pages_over();
             let deadline = began + self.patience();
-            if over == 0 || self.is_closing() || self.rt.now() >= deadline {
+            if over == 0 || self.accounts.is_closing() || self.rt.now() >= deadline {
                 return over;
             }
             // Whatever ended the wait, the next look shows how far the task has come.
-            let _ = self.until(deadline, listener).await;
+            let _ = self.accounts.until(deadline, listener).await;
         }
     }
 
     /// Puts free frames into the balloons of zones that are too large. Returns how many.
     fn fill_balloons(&self) -> u64 {
         let mut filled = 0;
-        for zone in &self.memory.zones {
+        for zone in &self.pages.memory.zones {
             loop {
-                let taken = zone.fill_balloon(&self.memory.frames);
+                let taken = zone.fill_balloon(&self.pages.memory.frames);
                 if taken == 0 {
                     break;
                 }
                 filled += taken;
             }
         }
-        self.count(Counter::BalloonInflate, filled);
+        self.accounts.count(Counter::BalloonInflate, filled);
         if filled > 0 {
-            self.balloon.changed.wake_all();
+            self.pages.balloon.changed.wake_all();
         }
         filled
     }
 
     /// Starts the task that fills the balloons, unless it runs already.
     pub(crate) fn start_filling(&self) {
-        if !self.balloon.is_filling.swap(true, Ordering::SeqCst) {
-            let engine = self.shared();
+        if !self.pages.balloon.is_filling.swap(true, Ordering::SeqCst) {
+            let reclaim = self.shared();
             self.rt.spawn("balloon", async move {
-                let filling = engine.clone().fill_until_met();
-                if engine.watched("balloon", filling).await.is_none() {
+                let filling = reclaim.clone().fill_until_met();
+                if reclaim.accounts.watched("balloon", filling).await.is_none() {
                     // The next caller that needs it starts another one.
-                    engine.balloon.is_filling.store(false, Ordering::SeqCst);
+                    reclaim
+                        .pages
+                        .balloon
+                        .is_filling
+                        .store(false, Ordering::SeqCst);
                 }
             });
         }
@@ -109,7 +114,7 @@ impl Engine {
 
     /// A file that could not be forgotten while it was open can be forgotten now.
     pub(crate) fn file_closed(&self) {
-        if self.objects.is_over_room(0) && !self.is_closing() {
+        if self.pages.objects.is_over_room(0) && !self.accounts.is_closing() {
             self.start_filling();
         }
     }
@@ -119,15 +124,15 @@ impl Engine {
         loop {
             // Each forgotten object makes the part of the pages larger: first forget all that may
             // go.
-            if self.forget_over_room() && !self.is_closing() {
+            if self.forget_over_room() && !self.accounts.is_closing() {
                 self.rt.yield_now().await;
                 continue;
             }
             let filled = self.fill_balloons();
-            if self.memory.pages_over() == 0 || self.is_closing() {
-                self.balloon.is_filling.store(false, Ordering::SeqCst);
+            if self.pages.memory.pages_over() == 0 || self.accounts.is_closing() {
+                self.pages.balloon.is_filling.store(false, Ordering::SeqCst);
                 // A budget that became smaller just before found the task at work.
-                if self.memory.pages_over() > 0 && !self.is_closing() {
+                if self.pages.memory.pages_over() > 0 && !self.accounts.is_closing() {
                     self.start_filling();
                 }
                 return;
@@ -139,9 +144,9 @@ impl Engine {
             } else {
                 // All that is left is held, or dirty, or has nowhere to go. Pages that become clean
                 // end the wait, but not each of them, because a look costs a scan.
-                let listener = self.slab.freed.listen();
-                self.stores.ask_flushers(FlusherWork::ALL);
-                self.rest(LEAST_REST).await;
+                let listener = self.pages.slab.freed.listen();
+                self.dirty.stores.ask_flushers(FlusherWork::ALL);
+                self.accounts.rest(LEAST_REST).await;
                 let _ = self.rt.timeout(Span::from_millis(rest_ms), listener).await;
                 rest_ms = (rest_ms * 2).min(REST_MS.1);
             }
@@ -150,7 +155,13 @@ impl Engine {
 
     /// Reclaims as a caller does, only from the zones that are too large. Returns the pages freed.
     async fn reclaim_over(&self) -> u64 {
-        let Some(zone) = self.memory.zones.iter().find(|zone| zone.pages_over() > 0) else {
+        let Some(zone) = self
+            .pages
+            .memory
+            .zones
+            .iter()
+            .find(|zone| zone.pages_over() > 0)
+        else {
             return 0;
         };
         for force_deactivate in [false, true] {

@@ -5,9 +5,9 @@
 //! the store says that it started anew, nothing has failed: the pages are written again, and no
 //! handle reports it.
 
-use crate::engine::Engine;
 use crate::flow::ticket::Ticket;
 use crate::marks::Mark;
+use crate::parts::Writeback;
 use crate::state::activity::Part;
 use crate::state::backing::{Backing, CommitTurn};
 use crate::state::commit_line::{Committed, Joined};
@@ -31,7 +31,7 @@ const REST: u64 = 8;
 /// so that a wake-up that came is told from one that did not.
 pub(super) const PATIENCE: Span = Span::from_nanos(20_000_003);
 
-impl Engine {
+impl Writeback {
     /// Makes all finished writes of `object`, and its length, durable: by a commit of its own, or
     /// by one that it shares with others.
     pub(crate) fn commit<'a>(
@@ -62,7 +62,8 @@ impl Engine {
                 Joined::Ended(result) => return result,
                 Joined::Begun => {
                     if is_impatient {
-                        self.overdue("a caller that begins the next commit", PATIENCE);
+                        self.accounts
+                            .overdue("a caller that begins the next commit", PATIENCE);
                     }
                     self.begin_commit(backing, object);
                 }
@@ -79,10 +80,10 @@ impl Engine {
                         continue;
                     }
                     if is_needed {
-                        self.mark(Mark::CommitOverdue);
-                        self.overdue("commit", longest);
+                        self.accounts.mark(Mark::CommitOverdue);
+                        self.accounts.overdue("commit", longest);
                     } else {
-                        self.mark(Mark::CommitTurnOverdue);
+                        self.accounts.mark(Mark::CommitTurnOverdue);
                     }
                     return Committed::NoAnswer;
                 }
@@ -123,12 +124,12 @@ impl Engine {
             return self.submit_commit(backing, object);
         }
         if let Err(turn) = backing.ask_commit(CommitTurn::new(object.clone())) {
-            let (engine, backing) = (self.shared(), self.stores.get(backing.number));
+            let (writeback, backing) = (self.shared(), self.dirty.stores.get(backing.number));
             self.rt.spawn("commit", async move {
                 let ticket = Ticket::new();
-                let commit = engine.commit_asked(&backing, turn, &ticket);
+                let commit = writeback.commit_asked(&backing, turn, &ticket);
                 // If it ends early, the turn says that its outcome is not known.
-                let _ = engine.watched("commit", commit).await;
+                let _ = writeback.accounts.watched("commit", commit).await;
             });
         }
     }
@@ -139,7 +140,7 @@ impl Engine {
             return object.commits.end(Committed::Durable);
         };
         object.commits.covers(changes);
-        self.activity_begins(backing, Part::Request);
+        self.dirty.activity_begins(backing, Part::Request);
         let request = object.request(IoKind::Commit, 0);
         let finisher = self.shared();
         let io = Io::new(request, Vec::new(), finisher, token(object.number, 0)).awaited();
@@ -153,7 +154,7 @@ impl Engine {
         let ticket = Ticket::new();
         loop {
             let listener = backing.wake_committer.listen();
-            let is_closing = self.is_closing();
+            let is_closing = self.accounts.is_closing();
             if let Some(asked) = backing.next_commit(is_closing) {
                 drop(listener);
                 self.commit_asked(&backing, asked, &ticket).await;
@@ -179,7 +180,7 @@ impl Engine {
         ticket: &Arc<Ticket>,
     ) -> Committed {
         if let Err(error) = self.settle_length(backing, object).await {
-            self.mark(Mark::CommitLengthFailed);
+            self.accounts.mark(Mark::CommitLengthFailed);
             object.errors.set(error);
             return Committed::Failed(error);
         }
@@ -188,13 +189,13 @@ impl Engine {
         };
         let is_unstable = backing.geometry.durability == Durability::Unstable;
         if is_unstable {
-            self.for_unstable(object, |engine, frame, _| {
-                engine.memory.frames.set(frame, flag::COMMITTING);
+            self.for_unstable(object, |writeback, frame, _| {
+                writeback.pages.memory.frames.set(frame, flag::COMMITTING);
             })
             .await;
         }
         let request = object.request(IoKind::Commit, 0);
-        let at_work = self.at_work(backing, Part::Request);
+        let at_work = self.dirty.at_work(backing, Part::Request);
         let submitted = self.rt.now();
         let answered = self.answer(backing, request, ticket).await;
         let now = self.rt.now();
@@ -206,11 +207,11 @@ impl Engine {
             Ok(()) => Committed::Durable,
             // Of other stores nobody has the pages any more: then it is a failure.
             Err(error) if is_unstable && error.failure == Failure::Forgotten => {
-                self.mark(Mark::CommitForgotten);
+                self.accounts.mark(Mark::CommitForgotten);
                 Committed::Forgotten
             }
             Err(error) => {
-                self.mark(Mark::CommitFailed);
+                self.accounts.mark(Mark::CommitFailed);
                 Committed::Failed(error)
             }
         };
@@ -234,7 +235,7 @@ impl Engine {
         }
         if result == Committed::Durable {
             let since = lock(&object.dirty).uncommitted.commit_ends();
-            self.note_durable(backing, since);
+            self.dirty.note_durable(backing, since);
         }
         result
     }
@@ -275,33 +276,34 @@ impl Engine {
         result: Committed,
         since: Option<Stamp>,
     ) {
-        let since = since.unwrap_or(Stamp::at(self.now_ms()));
-        self.for_unstable(object, |engine, frame, page| {
-            let is_marked = engine.memory.frames.word(frame) & flag::COMMITTING != 0;
+        let since = since.unwrap_or(Stamp::at(self.accounts.now_ms()));
+        self.for_unstable(object, |writeback, frame, page| {
+            let is_marked = writeback.pages.memory.frames.word(frame) & flag::COMMITTING != 0;
             if !is_marked && matches!(result, Committed::Durable | Committed::NoAnswer) {
                 return;
             }
             match result {
                 Committed::Durable => {
-                    lock(&object.dirty).landed(&engine.slab, page);
-                    engine.memory.rotate_reclaimable(frame);
+                    lock(&object.dirty).landed(&writeback.pages.slab, page);
+                    writeback.pages.memory.rotate_reclaimable(frame);
                 }
                 Committed::Failed(_) | Committed::Forgotten => {
-                    engine.mark(Mark::CommitRedirtied);
+                    writeback.accounts.mark(Mark::CommitRedirtied);
                     // The flag first: a flusher that takes a tagged page without the flag believes
                     // it clean.
-                    if engine.memory.frames.set(frame, flag::DIRTY) & flag::DIRTY == 0 {
-                        engine.account_dirty(backing, frame);
+                    if writeback.pages.memory.frames.set(frame, flag::DIRTY) & flag::DIRTY == 0 {
+                        writeback.dirty.account_dirty(backing, frame);
                     }
-                    lock(&object.dirty).untake(&engine.slab, page, Tag::Dirty, since);
+                    lock(&object.dirty).untake(&writeback.pages.slab, page, Tag::Dirty, since);
                 }
                 Committed::NoAnswer => {
-                    engine.memory.frames.clear(frame, flag::COMMITTING);
+                    writeback.pages.memory.frames.clear(frame, flag::COMMITTING);
                     return;
                 }
             }
-            engine.account_unstable_ends(backing, frame);
-            engine
+            writeback.dirty.account_unstable_ends(backing, frame);
+            writeback
+                .pages
                 .memory
                 .frames
                 .clear(frame, flag::UNSTABLE | flag::COMMITTING);
@@ -314,29 +316,31 @@ impl Engine {
             self.requeue_dirty(object, backing);
         }
         object.written.wake_all();
-        self.slab.freed.wake_all();
+        self.pages.slab.freed.wake_all();
     }
 
     /// Calls `act` for each unstable page of the object, under a hold, because a cut may be
     /// dropping it.
-    async fn for_unstable(&self, object: &ObjectState, act: impl Fn(&Engine, u32, u64)) {
+    async fn for_unstable(&self, object: &ObjectState, act: impl Fn(&Writeback, u32, u64)) {
         let mut from = 0;
         loop {
             let left = from..u64::MAX;
-            let next = lock(&object.dirty).next_tagged(&self.slab, Tag::InFlight, left);
+            let next = lock(&object.dirty).next_tagged(&self.pages.slab, Tag::InFlight, left);
             let Some(page) = next else { return };
             from = page + 1;
             let key = key(object.number, page);
-            while let Some(frame) = self.memory.find_surely(key) {
-                match self.memory.frames.hold(frame, key) {
+            while let Some(frame) = self.pages.memory.find_surely(key) {
+                match self.pages.memory.frames.hold(frame, key) {
                     Ok(hold) if hold.word() & flag::UNSTABLE != 0 => act(self, frame, page),
                     Ok(_) | Err(Refused::Gone) => {}
                     Err(Refused::Busy) => {
                         // A writer or a cut holds it for a moment, or very many guards hold it for
                         // longer.
-                        self.mark(Mark::CommitPageBusy);
+                        self.accounts.mark(Mark::CommitPageBusy);
                         let longest = self.settings.answer_timeout;
-                        self.word_becomes(frame, key, longest, is_holdable).await;
+                        self.pages
+                            .word_becomes(frame, key, longest, is_holdable)
+                            .await;
                         continue;
                     }
                 }

@@ -22,11 +22,15 @@ const OWN_VECTORS: u32 = 128;
 impl Engine {
     /// Starts a kswapd for each node.
     pub(crate) fn start(self: &Arc<Self>) {
-        for node in 0..self.memory.nodes.len() {
-            self.keep("kswapd", move |engine| async move {
-                match engine.past.kswapd {
-                    None => engine.kswapd(node).await,
-                    Some(past) => engine.past_kswapd(past, node).await,
+        for node in 0..self.pages.memory.nodes.len() {
+            let reclaim = self.reclaim.clone();
+            self.accounts.keep("kswapd", move || {
+                let reclaim = reclaim.clone();
+                async move {
+                    match reclaim.past.kswapd {
+                        None => reclaim.kswapd(node).await,
+                        Some(past) => reclaim.past_kswapd(past, node).await,
+                    }
                 }
             });
         }
@@ -39,31 +43,33 @@ impl Engine {
         settings: BackingSettings,
         file_system: PastFileSystem,
     ) -> Result<Arc<Backing>, BuildError> {
-        if self.is_closing() {
+        if self.accounts.is_closing() {
             return Err(BuildError::Closed);
         }
         settings.check()?;
         let geometry = store.geometry();
         check_geometry(&geometry)?;
         let queue = self.write_queue(&geometry, settings.queue_requests, file_system);
-        let arena = self.memory.frames.arena();
+        let arena = self.pages.memory.frames.arena();
         let guaranteed = settings.min_ratio_percent;
         let attachment = Attachment::of(&store).ok_or(BuildError::AlreadyAttached)?;
         let attached = store.clone();
-        let backing = self.stores.add(guaranteed, arena, |number| {
-            Backing::new(number, store, settings, queue, self.now_ms())
+        let backing = self.dirty.stores.add(guaranteed, arena, |number| {
+            Backing::new(number, store, settings, queue, self.accounts.now_ms())
         })?;
         *lock(&backing.attachment) = Some(attachment);
         attached.attached(Arc::new(OfStore {
             engine: Arc::downgrade(self),
             backing: backing.number,
         }));
-        self.begin_drain(&backing);
-        let of = backing.clone();
-        self.keep("flusher", move |engine| engine.flusher(of.clone()));
+        self.dirty.begin_drain(&backing);
+        let (flusher, of) = (self.flusher.clone(), backing.clone());
+        self.accounts
+            .keep("flusher", move || flusher.clone().flusher(of.clone()));
         for _ in 0..COMMITTERS {
-            let of = backing.clone();
-            self.keep("committer", move |engine| engine.committer(of.clone()));
+            let (writeback, of) = (self.writeback.clone(), backing.clone());
+            self.accounts
+                .keep("committer", move || writeback.clone().committer(of.clone()));
         }
         Ok(backing)
     }
@@ -83,10 +89,10 @@ impl Engine {
             let deep = queue.saturating_mul(geometry.max_io_pages) / turn_pages;
             (queue, turn_pages as usize, deep.clamp(2, queue.max(2)))
         } else if policy.fills_queues() {
-            (queue, self.vectors.half_pages(), queue)
+            (queue, self.pages.vectors.half_pages(), queue)
         } else {
             let count = queue.min(OWN_VECTORS);
-            (count, self.vectors.short_pages(), count.min(2))
+            (count, self.pages.vectors.short_pages(), count.min(2))
         };
         WriteQueue {
             geometry: *geometry,
@@ -102,7 +108,7 @@ impl Engine {
             inodes: file_system.inodes.filter(|_| policy.awaits_inodes()),
             congestion: (self.past.naps)
                 .and(file_system.congestion)
-                .map(|signal| (self.congestion.clone(), signal)),
+                .map(|signal| (self.reclaim.congestion.clone(), signal)),
         }
     }
 }

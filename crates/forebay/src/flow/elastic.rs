@@ -13,10 +13,11 @@ impl Engine {
     /// Lets the budget follow what was seen; none if it is not elastic.
     pub(crate) fn memory_seen(&self, seen: &MemorySeen) -> Option<MemoryLook> {
         let look = self.next_budget(seen)?;
-        self.count(Counter::MemoryLooks, 1);
-        self.count(Counter::MemoryPressure, u64::from(seen.is_pressed));
+        self.accounts.count(Counter::MemoryLooks, 1);
+        self.accounts
+            .count(Counter::MemoryPressure, u64::from(seen.is_pressed));
         if let Some(step) = look.step
-            && !self.is_closing()
+            && !self.accounts.is_closing()
         {
             self.follow(step);
         }
@@ -30,10 +31,11 @@ impl Engine {
             Cause::Pressure => Counter::MemoryGivenPressure,
             Cause::Spare => Counter::MemoryTaken,
         };
-        self.count(counter, pages);
-        self.record(&Event::MemoryTarget { step });
-        self.incidents
+        self.accounts.count(counter, pages);
+        self.accounts.record(&Event::MemoryTarget { step });
+        self.accounts
+            .incidents
             .resized(self.rt.now(), step.from_bytes, step.to_bytes);
-        self.budget_becomes(step.to_bytes);
+        self.reclaim.budget_becomes(step.to_bytes);
     }
 }

@@ -10,11 +10,11 @@ pub(crate) use self::plan::{FillPlan, Touch};
 
 use crate::books::calls::Call;
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::flow::alloc::Want;
 use crate::marks::Mark;
 use crate::memory::{FreshFrame, FreshRun, Home};
+use crate::parts::Files;
 use crate::state::activity::Part;
 use crate::state::batch::Batch;
 use crate::state::frame::{ExclusiveHold, flag};
@@ -29,11 +29,10 @@ use forebay_law::blame::Cause;
 use forebay_rt::Work;
 use forebay_store::{IoKind, PagePointer, Request};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Neighbouring pages that wait to be put into one request.
 struct PendingRun<'a> {
-    engine: &'a Arc<Engine>,
+    files: &'a Files,
     object: &'a ObjectState,
     first: u64,
     /// The most pages that one request may have.
@@ -50,14 +49,14 @@ struct PendingRun<'a> {
 }
 
 impl<'a> PendingRun<'a> {
-    fn new(engine: &'a Arc<Engine>, object: &'a ObjectState, needed: Range<u64>) -> PendingRun<'a> {
+    fn new(files: &'a Files, object: &'a ObjectState, needed: Range<u64>) -> PendingRun<'a> {
         PendingRun {
-            engine,
+            files,
             object,
             first: 0,
-            most: engine.most_pages_of_a_read(object),
+            most: files.most_pages_of_a_read(object),
             may_reclaim: false,
-            pages: engine.vectors.take(),
+            pages: files.pages.vectors.take(),
             needed,
             requests: 0,
             submitted_pages: 0,
@@ -84,7 +83,7 @@ impl<'a> PendingRun<'a> {
         object.note_pages(page, page + count as u64 - 1);
         let of_swap = object.is_anonymous();
         let flags = if of_swap { flag::ANON } else { 0 };
-        let memory = &self.engine.memory;
+        let memory = &self.files.pages.memory;
         let frames = fresh.into_frames(count);
         let placed = memory.put_in(key(object.number, page), &frames, flags);
         for (at, &frame) in frames.as_slice().iter().enumerate() {
@@ -111,7 +110,7 @@ impl<'a> PendingRun<'a> {
             self.first = page;
         }
         self.pages
-            .push(self.engine.memory.frames.arena().pointer(hold.leave()));
+            .push(self.files.pages.memory.frames.arena().pointer(hold.leave()));
         if self.pages.len() as u64 >= self.most {
             self.submit();
         }
@@ -136,9 +135,9 @@ impl<'a> PendingRun<'a> {
         self.submitted_pages += self.pages.len() as u64;
         let end = self.first + self.pages.len() as u64;
         let is_awaited = self.first < self.needed.end && self.needed.start < end;
-        let pages = std::mem::replace(&mut self.pages, self.engine.vectors.take());
+        let pages = std::mem::replace(&mut self.pages, self.files.pages.vectors.take());
         let run = (self.first, pages);
-        self.engine.submit_read(self.object, run, is_awaited);
+        self.files.submit_read(self.object, run, is_awaited);
     }
 }
 
@@ -152,16 +151,16 @@ impl Drop for PendingRun<'_> {
             "a fill waits for nothing with pages of its own"
         );
         let pages = std::mem::take(&mut self.pages);
-        self.engine.vectors.give_back(pages);
+        self.files.pages.vectors.give_back(pages);
     }
 }
 
-impl Engine {
+impl Files {
     /// Submits reads for the pages of `plan` that are not there. For those of `needed` it waits for
     /// frames. The others are left out when memory is short, or, in a plan that is due, when
     /// reclaim frees nothing.
     pub(crate) async fn fill(
-        self: &Arc<Self>,
+        &self,
         call: &Call<'_>,
         (object, home): (&ObjectState, Home),
         plan: FillPlan,
@@ -173,7 +172,7 @@ impl Engine {
         let mut page = plan.pages.start;
         while page < plan.pages.end {
             let reach = page..plan.pages.end.min(page + Batch::LIMIT as u64);
-            let absent = self.memory.absent_pages(object.number, reach);
+            let absent = self.pages.memory.absent_pages(object.number, reach);
             if absent == 0 {
                 run.submit();
                 page += 1;
@@ -185,7 +184,7 @@ impl Engine {
                 .frames_to_fill(call, &mut run, (want, wanted), is_needed)
                 .await?
             else {
-                self.mark(Mark::FillShort);
+                self.accounts.mark(Mark::FillShort);
                 run.submit();
                 if page >= needed.start {
                     break;
@@ -194,21 +193,21 @@ impl Engine {
                 continue;
             };
             let Some(batch) = object.begin_batch() else {
-                self.mark(Mark::FillMetResize);
+                self.accounts.mark(Mark::FillMetResize);
                 run.submit();
                 drop(fresh);
                 if !is_needed {
                     // A caller that reads ahead may hold a page that the resize waits for.
                     break;
                 }
-                let _waiting = self.waiting(&call.waits, Cause::Resize);
-                self.resize_ends(object).await?;
+                let _waiting = self.accounts.waiting(&call.waits, Cause::Resize);
+                self.accounts.resize_ends(object).await?;
                 continue;
             };
             let passed = run.put_in((page, plan.marker), fresh, &batch);
             drop(batch);
             if passed == 0 {
-                self.mark(Mark::FillCut);
+                self.accounts.mark(Mark::FillCut);
                 break;
             }
             page += passed;
@@ -231,12 +230,12 @@ impl Engine {
         is_needed: bool,
     ) -> Result<Option<FreshRun<'_>>, AccessError> {
         loop {
-            if let Some(fresh) = self.run_at_once(want.home, wanted) {
+            if let Some(fresh) = self.reclaim.run_at_once(want.home, wanted) {
                 return Ok(Some(fresh));
             }
             if is_needed {
                 run.submit();
-                let fresh = self.frame(call, want).await?;
+                let fresh = self.reclaim.frame(call, want).await?;
                 return Ok(Some(fresh.into()));
             }
             if !run.may_reclaim {
@@ -244,16 +243,17 @@ impl Engine {
             }
             run.submit();
             let waiting = self
+                .accounts
                 .waiting(&call.waits, Cause::DirectReclaim)
                 .counted(Counter::AllocstallUs);
-            run.may_reclaim = Box::pin(self.direct_reclaim(call, want)).await > 0;
+            run.may_reclaim = Box::pin(self.reclaim.direct_reclaim(call, want)).await > 0;
             drop(waiting);
         }
     }
 
     pub(crate) fn most_pages_of_a_read(&self, object: &ObjectState) -> u64 {
-        let geometry = self.backing_of(object).geometry;
-        (self.vectors.pages() as u64).min(u64::from(geometry.max_io_pages))
+        let geometry = self.dirty.backing_of(object).geometry;
+        (self.pages.vectors.pages() as u64).min(u64::from(geometry.max_io_pages))
     }
 
     /// Puts an empty page in. None if it is there already; then the frame goes back.
@@ -271,34 +271,40 @@ impl Engine {
         }
         object.note_page(page);
         if self
+            .pages
             .memory
             .index
-            .insert(&self.memory.frames, key, &mut hold)
+            .insert(&self.pages.memory.frames, key, &mut hold)
             .is_err()
         {
             let frame = hold.blank();
-            self.memory.free_frame(frame);
+            self.pages.memory.free_frame(frame);
             return None;
         }
-        self.memory.list_new(&[hold.frame()]);
+        self.pages.memory.list_new(&[hold.frame()]);
         Some(hold)
     }
 
     fn submit_read(
-        self: &Arc<Self>,
+        &self,
         object: &ObjectState,
         (first, pages): (u64, Vec<PagePointer>),
         is_awaited: bool,
     ) {
         object.reads_in_flight.fetch_add(1, Ordering::AcqRel);
         let length_bytes = (pages.len() * PAGE_BYTES) as u64;
-        let backing = self.backing_of(object);
+        let backing = self.dirty.backing_of(object);
         let (store_object, offset_bytes) = match &object.origin {
             Origin::File { object, .. } => (*object, byte_of(first)),
             Origin::Anonymous { slots } => {
-                let swap = self.memory.swap.get().expect("anonymous memory needs swap");
+                let swap = self
+                    .pages
+                    .memory
+                    .swap
+                    .get()
+                    .expect("anonymous memory needs swap");
                 let slot = slots[first as usize].load(Ordering::Acquire);
-                self.count(Counter::Pswpin, pages.len() as u64);
+                self.accounts.count(Counter::Pswpin, pages.len() as u64);
                 (swap.object, byte_of(u64::from(slot)))
             }
         };
@@ -308,12 +314,17 @@ impl Engine {
             offset_bytes,
             length_bytes,
         };
-        self.reads_in_flight.fetch_add(1, Ordering::Relaxed);
-        self.activity_begins(&backing, Part::Aside);
+        self.writeback
+            .reads_in_flight
+            .fetch_add(1, Ordering::Relaxed);
+        self.dirty.activity_begins(&backing, Part::Aside);
         let is_measured = backing.reads.begins(pages.len() as u64, || self.rt.now());
         let sequence = if is_measured { MEASURED } else { 0 };
-        let io = self.page_io(&backing, request, (pages, token(object.number, sequence)));
-        self.submit(&backing, if is_awaited { io.awaited() } else { io });
+        let io = self
+            .writeback
+            .page_io(&backing, request, (pages, token(object.number, sequence)));
+        self.writeback
+            .submit(&backing, if is_awaited { io.awaited() } else { io });
     }
 }
 

@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::cache::Cache;
+use crate::engine::Engine;
 use crate::event::CallKind;
 use crate::file::{Advice, File};
 use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{Fault, FaultAction, FaultStore, MemoryStore, ObjectId};
+use std::sync::Arc;
 
 const PAGES: u64 = 40;
 
@@ -45,6 +47,7 @@ impl World {
 
     fn free_pages(&self) -> u64 {
         self.engine()
+            .pages
             .memory
             .zones
             .iter()
@@ -54,7 +57,7 @@ impl World {
 
     /// The pages that are in the index.
     fn there(&self) -> Vec<u64> {
-        let memory = &self.engine().memory;
+        let memory = &self.engine().pages.memory;
         let number = self.file.handle.object.number;
         let is_there = |&page: &u64| memory.find_surely(key(number, page)).is_some();
         (0..2 * PAGES).filter(is_there).collect()
@@ -68,8 +71,10 @@ impl World {
         let plan = FillPlan::unmarked(0..PAGES + 9);
         let call = self
             .engine()
+            .dirty
             .call(&self.file.handle, CallKind::Advise, 0, 0);
         self.engine()
+            .files
             .fill(&call, (object, Home::near(0)), plan, 0..0)
             .await
             .expect("nobody waits");
@@ -132,8 +137,9 @@ fn a_run_goes_round_a_page_that_came_meanwhile() {
             .faults
             .inject(Fault::each(IoKind::Read, FaultAction::NeverAnswer));
         let free = world.free_pages();
-        let mut run = PendingRun::new(engine, object, 0..0);
+        let mut run = PendingRun::new(&engine.files, object, 0..0);
         let fresh = engine
+            .reclaim
             .run_at_once(Home::near(0), 9)
             .expect("memory is free");
         let batch = object.begin_batch().expect("nothing is cut");
@@ -153,8 +159,8 @@ fn a_run_passes_no_page_at_the_end_of_its_object() {
     simulate(|world| async move {
         let (engine, object) = (world.engine(), &*world.file.handle.object);
         let free = world.free_pages();
-        let mut run = PendingRun::new(engine, object, 0..0);
-        let fresh = engine.run_at_once(Home::near(0), 2);
+        let mut run = PendingRun::new(&engine.files, object, 0..0);
+        let fresh = engine.reclaim.run_at_once(Home::near(0), 2);
         let batch = object.begin_batch().expect("nothing is cut");
         let fresh = fresh.expect("memory is free");
         assert_eq!(run.put_in((PAGES, None), fresh, &batch), 0);
@@ -167,7 +173,7 @@ fn a_run_passes_no_page_at_the_end_of_its_object() {
 fn a_run_ends_where_memory_ends() {
     const LEFT: usize = 37;
     simulate(|world| async move {
-        let memory = &world.engine().memory;
+        let memory = &world.engine().pages.memory;
         let mut taken = Vec::new();
         while let Some(run) = memory.run_above_min(Home::near(0), 1) {
             taken.push(run);

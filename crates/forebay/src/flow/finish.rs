@@ -3,9 +3,9 @@
 //! Called on the store's threads; it takes short locks, waits for nothing and allocates nothing.
 
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::event::Event;
 use crate::marks::Mark;
+use crate::parts::Writeback;
 use crate::state::activity::Part;
 use crate::state::backing::{Backing, Enqueued};
 use crate::state::commit_line::Committed;
@@ -21,27 +21,28 @@ use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::page_of;
 use forebay_store::{Durability, Finish, FinishedIo, IoKind, StoreError};
 
-impl Finish for Engine {
+impl Finish for Writeback {
     fn finished(&self, io: FinishedIo) {
         let (number, sequence) = of_token(io.token);
         let object = self
+            .pages
             .objects
             .get(number)
             .expect("an object with requests is in the table");
         match io.request.kind {
             IoKind::Read => {
                 self.read_finished(&object, &io);
-                let backing = self.backing_of(&object);
-                self.note_answer(&backing, &io);
+                let backing = self.dirty.backing_of(&object);
+                self.accounts.note_answer(&backing, &io);
                 backing.reads.ends(
                     io.pages.len() as u64,
                     sequence == MEASURED,
                     io.result.is_ok(),
                     || self.rt.now(),
                 );
-                self.activity_ends(&backing, Part::Aside);
+                self.dirty.activity_ends(&backing, Part::Aside);
                 self.reads_in_flight.fetch_sub(1, Ordering::Relaxed);
-                self.vectors.give_back(io.pages);
+                self.pages.vectors.give_back(io.pages);
                 object.reads_in_flight.fetch_sub(1, Ordering::AcqRel);
                 return;
             }
@@ -54,45 +55,48 @@ impl Finish for Engine {
     }
 }
 
-impl Engine {
+impl Writeback {
     fn read_finished(&self, object: &ObjectState, io: &FinishedIo) {
         let pages = io.pages.len() as u64;
         let counter = match io.result {
             Ok(()) => Counter::Pgpgin,
             Err(_) => Counter::NrReadFailed,
         };
-        self.count(counter, pages);
+        self.accounts.count(counter, pages);
         if let Err(error) = io.result {
-            self.mark(if object.is_anonymous() {
+            self.accounts.mark(if object.is_anonymous() {
                 Mark::SwapReadFailed
             } else {
                 Mark::ReadFailed
             });
             // A request to swap knows slots. The frames know the pages.
             let first = self
+                .pages
                 .memory
                 .frames
-                .owner(self.memory.frames.frame_at(&io.pages[0]));
+                .owner(self.pages.memory.frames.frame_at(&io.pages[0]));
             let first = index_of(first);
             object.note_read_failure(first..first + pages, error);
         }
         let is_anonymous = object.is_anonymous();
         for page in &io.pages {
-            let frame = self.memory.frames.frame_at(page);
+            let frame = self.pages.memory.frames.frame_at(page);
             if io.result.is_ok() {
                 if is_anonymous {
-                    self.memory.anonymous_is_clean();
+                    self.pages.memory.anonymous_is_clean();
                 }
-                self.memory.frames.end_fill(frame);
+                self.pages.memory.frames.end_fill(frame);
             } else {
-                self.memory.release_page(self.memory.frames.adopt(frame));
+                self.pages
+                    .memory
+                    .release_page(self.pages.memory.frames.adopt(frame));
             }
         }
     }
 
     fn write_finished(&self, object: &ObjectState, io: FinishedIo, sequence: u64) {
-        let backing = self.backing_of(object);
-        self.note_answer(&backing, &io);
+        let backing = self.dirty.backing_of(object);
+        self.accounts.note_answer(&backing, &io);
         let pages = io.pages.len() as u64;
         let is_taken = io.result.is_ok();
         let since = backing.dirty_since(sequence);
@@ -107,13 +111,15 @@ impl Engine {
         if is_taken {
             // A store that refuses is tried again and again, and answers at once: it would have
             // most of the limit on dirty pages, and the others next to nothing.
-            self.global.complete(&backing, pages, self.now_ms());
+            self.dirty
+                .global
+                .complete(&backing, pages, self.accounts.now_ms());
         }
-        self.count(Counter::NrWritten, pages);
+        self.accounts.count(Counter::NrWritten, pages);
         if is_taken {
-            self.count(Counter::Pgpgout, pages);
+            self.accounts.count(Counter::Pgpgout, pages);
         }
-        self.memory.note_written(&io.pages);
+        self.pages.memory.note_written(&io.pages);
         let oldest = backing.write_ends(object.number, sequence);
         if is_taken {
             backing.end_retry(object);
@@ -122,29 +128,29 @@ impl Engine {
         // The vector first: a writer that sees one write less takes it.
         self.give_back(&backing, io.pages);
         backing.file_writes_in_flight.fetch_sub(1, Ordering::AcqRel);
-        self.activity_ends(&backing, Part::Request);
+        self.dirty.activity_ends(&backing, Part::Request);
         backing.write_is_over();
         // Whoever is woken may ask whether everything is written.
         object.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
         object.written.wake_up_to(oldest);
-        self.slab.freed.wake_all();
+        self.pages.slab.freed.wake_all();
     }
 
     /// A commit that was one request has ended (`flow/commit.rs` began it).
     fn commit_finished(&self, object: &ObjectState, io: &FinishedIo) {
-        let backing = self.backing_of(object);
-        self.note_answer(&backing, io);
-        self.activity_ends(&backing, Part::Request);
+        let backing = self.dirty.backing_of(object);
+        self.accounts.note_answer(&backing, io);
+        self.dirty.activity_ends(&backing, Part::Request);
         let result = match io.result {
             Ok(()) => {
                 object.note_committed(object.commits.covered());
                 let since = lock(&object.dirty).uncommitted.commit_ends();
-                self.note_durable(&backing, since);
+                self.dirty.note_durable(&backing, since);
                 Committed::Durable
             }
             Err(refusal) => {
                 lock(&object.dirty).uncommitted.commit_failed();
-                self.mark(Mark::CommitFailed);
+                self.accounts.mark(Mark::CommitFailed);
                 // The pages are clean, and the store may have lost them.
                 object.errors.set_loss(refusal);
                 Committed::Failed(refusal)
@@ -162,7 +168,7 @@ impl Engine {
         io: &FinishedIo,
         since: Stamp,
     ) {
-        backing.write_taken(object, self.now_ms());
+        backing.write_taken(object, self.accounts.now_ms());
         let first = page_of(io.request.offset_bytes);
         let unstable = backing.geometry.durability == Durability::Unstable;
         if io.is_durable && !backing.makes_durable.load(Ordering::Relaxed) {
@@ -170,7 +176,8 @@ impl Engine {
         }
         if unstable {
             // Before the pages are marked: a commit that sees them takes them out of the books.
-            self.account_uncommitted(backing, io.pages.len() as u64);
+            self.dirty
+                .account_uncommitted(backing, io.pages.len() as u64);
         } else {
             let mut dirty = lock(&object.dirty);
             if !io.is_durable && backing.geometry.durability == Durability::OnCommit {
@@ -182,24 +189,24 @@ impl Engine {
                 object.changed();
             }
             for page in first..first + io.pages.len() as u64 {
-                dirty.landed(&self.slab, page);
+                dirty.landed(&self.pages.slab, page);
             }
         }
         if !unstable {
-            self.account_written(backing, &io.pages);
+            self.dirty.account_written(backing, &io.pages);
         }
         if io.is_durable || backing.geometry.durability == Durability::OnFinish {
-            self.note_durable(backing, Some(since));
+            self.dirty.note_durable(backing, Some(since));
         }
         let mut rotated = 0;
         for page in &io.pages {
-            let frame = self.memory.frames.frame_at(page);
+            let frame = self.pages.memory.frames.frame_at(page);
             if unstable {
-                self.memory.frames.set(frame, flag::UNSTABLE);
+                self.pages.memory.frames.set(frame, flag::UNSTABLE);
             } else {
-                rotated += u64::from(self.memory.rotate_reclaimable(frame));
+                rotated += u64::from(self.pages.memory.rotate_reclaimable(frame));
             }
-            self.memory.frames.clear(frame, flag::WRITEBACK);
+            self.pages.memory.frames.clear(frame, flag::WRITEBACK);
         }
         if unstable {
             // After the pages are marked: a commit that covers this change has to see them.
@@ -207,7 +214,7 @@ impl Engine {
             object.written_since(&mut dirty, since);
             object.changed();
         }
-        self.count(Counter::Pgrotated, rotated);
+        self.accounts.count(Counter::Pgrotated, rotated);
     }
 
     /// Pages whose write failed are dirty again: nothing is dropped (promise 2).
@@ -222,18 +229,18 @@ impl Engine {
         let is_split = io.pages.len() > 1;
         let piece = if is_split { halved(io.pages.len()) } else { 0 };
         let waits = !(is_split && lock(&object.queueing).retry.takes_split());
-        let table = &self.memory.frames;
+        let table = &self.pages.memory.frames;
         let frames = || io.pages.iter().map(|page| table.frame_at(page));
         for frame in frames() {
             // The flag before the tag: a flusher that takes a tagged page without the flag believes
             // it clean.
             if table.set(frame, flag::DIRTY | flag::FAILED | piece) & flag::DIRTY == 0 {
-                self.account_dirty(backing, frame);
+                self.dirty.account_dirty(backing, frame);
             } else {
-                self.mark(Mark::WriteFailedDirtyAgain);
+                self.accounts.mark(Mark::WriteFailedDirtyAgain);
             }
         }
-        self.mark(Mark::WriteFailed);
+        self.accounts.mark(Mark::WriteFailed);
         let pages = io.pages.len() as u64;
         let first = page_of(io.request.offset_bytes);
         {
@@ -241,19 +248,20 @@ impl Engine {
             let mut dirty = lock(&object.dirty);
             for page in first..first + pages {
                 if waits {
-                    dirty.refuse(&self.slab, page, since);
+                    dirty.refuse(&self.pages.slab, page, since);
                 } else {
-                    dirty.untake(&self.slab, page, Tag::Dirty, since);
+                    dirty.untake(&self.pages.slab, page, Tag::Dirty, since);
                 }
             }
             object.errors.set(error);
         }
-        self.account_written(backing, &io.pages);
-        backing.note_failure(error.failure, self.now_ms());
+        self.dirty.account_written(backing, &io.pages);
+        backing.note_failure(error.failure, self.accounts.now_ms());
         // Before another caller can take them and subtract them.
-        self.account_failed(backing, object, pages);
+        self.dirty.account_failed(backing, object, pages);
         for frame in frames() {
-            self.memory
+            self.pages
+                .memory
                 .frames
                 .clear(frame, flag::WRITEBACK | flag::RECLAIM);
         }
@@ -261,7 +269,7 @@ impl Engine {
         let asks = !waits || {
             let (next, pardons) = (backing.next_sequence(), backing.pardons());
             let retry = &mut lock(&object.queueing).retry;
-            retry.write_refused(self.now_ms(), of_token(io.token).1, next, pardons)
+            retry.write_refused(self.accounts.now_ms(), of_token(io.token).1, next, pardons)
         };
         self.requeue_dirty(object, backing);
         if asks {
@@ -270,7 +278,7 @@ impl Engine {
                 ..FlusherWork::default()
             });
         }
-        self.record(&Event::WritebackFailed {
+        self.accounts.record(&Event::WritebackFailed {
             bdi: backing.number,
             ino: object.store_object().0,
             pages,
@@ -282,16 +290,17 @@ impl Engine {
     pub(crate) fn put_off(&self, object: &ObjectState, backing: &Backing) {
         let (next, pardons) = (backing.next_sequence(), backing.pardons());
         let retry = &mut lock(&object.queueing).retry;
-        retry.put_off(self.now_ms(), next, pardons);
+        retry.put_off(self.accounts.now_ms(), next, pardons);
     }
 
     /// Puts an object that has dirty pages again on its flusher's list.
     pub(crate) fn requeue_dirty(&self, object: &ObjectState, backing: &Backing) {
         let object = self
+            .pages
             .objects
             .get(object.number)
             .expect("an object with dirty pages is known");
-        if backing.enqueue(&object, || self.now_ms()) != Enqueued::NotFirst {
+        if backing.enqueue(&object, || self.accounts.now_ms()) != Enqueued::NotFirst {
             backing.requests.wake();
         }
     }

@@ -3,12 +3,12 @@
 //! Spec/writeback.md 7.3 and 7.4. Objects take turns. A turn is about half a second of the store's
 //! bandwidth, so that neither many small files nor one large one delays the others.
 
-use crate::engine::Engine;
 use crate::event::{Event, WritebackReason};
 use crate::flow::side_by_side::side_by_side;
 use crate::flow::turn_commits::WrittenTurn;
 use crate::flow::writeout::Selection;
 use crate::marks::Mark;
+use crate::parts::Flusher;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
@@ -86,22 +86,18 @@ enum Turn {
     Blocked,
 }
 
-impl Engine {
+impl Flusher {
     /// The life of the flusher of `backing`.
     pub(crate) async fn flusher(self: Arc<Self>, backing: Arc<Backing>) {
         let mut last_old_flush = self.rt.now();
         let mut rounds = Rounds::default();
-        while !self.is_closing() {
+        while !self.accounts.is_closing() {
             rounds.note(self.flush_rounds(&backing, &mut last_old_flush).await);
             self.flusher_rests(&backing, last_old_flush, &rounds).await;
         }
     }
 
-    async fn flush_rounds(
-        self: &Arc<Self>,
-        backing: &Arc<Backing>,
-        last_old_flush: &mut Instant,
-    ) -> u64 {
+    async fn flush_rounds(&self, backing: &Arc<Backing>, last_old_flush: &mut Instant) -> u64 {
         let mut progress = self.flush_as_asked(backing).await;
         if let Some(at_risk) = self.knobs.at_risk() {
             return progress + self.flush_by_age(backing, at_risk).await;
@@ -115,7 +111,7 @@ impl Engine {
                 .flush_round(backing, WritebackReason::Periodic, u64::MAX)
                 .await;
         }
-        if self.is_over_background(backing) {
+        if self.dirty.is_over_background(backing) {
             progress += self
                 .flush_round(backing, WritebackReason::Background, u64::MAX)
                 .await;
@@ -124,7 +120,7 @@ impl Engine {
     }
 
     /// What callers asked for, and failed writes that are due again.
-    async fn flush_as_asked(self: &Arc<Self>, backing: &Arc<Backing>) -> u64 {
+    async fn flush_as_asked(&self, backing: &Arc<Backing>) -> u64 {
         let mut progress = 0;
         let work = backing.requests.take();
         if work.all || work.retry || work.pages > 0 {
@@ -143,13 +139,13 @@ impl Engine {
 
     /// A pass, if one is due: what is dirty now is written and committed, and nothing that becomes
     /// dirty meanwhile (the law `at_risk`).
-    async fn flush_by_age(self: &Arc<Self>, backing: &Arc<Backing>, at_risk: Span) -> u64 {
-        let since = self.oldest_of(backing).not_durable();
-        self.note_oldest(backing, since, at_risk);
-        let is_due = since.is_some_and(|since| self.is_pass_due(since, at_risk));
+    async fn flush_by_age(&self, backing: &Arc<Backing>, at_risk: Span) -> u64 {
+        let since = self.dirty.oldest_of(backing).not_durable();
+        self.dirty.note_oldest(backing, since, at_risk);
+        let is_due = since.is_some_and(|since| self.dirty.is_pass_due(since, at_risk));
         let reason = if is_due {
             WritebackReason::Periodic
-        } else if self.is_over_background(backing) {
+        } else if self.dirty.is_over_background(backing) {
             WritebackReason::Background
         } else {
             return 0;
@@ -160,21 +156,22 @@ impl Engine {
     }
 
     /// Asks for commits of all objects of which something was written, and waits for them.
-    async fn commit_written(self: &Arc<Self>, backing: &Arc<Backing>) {
+    async fn commit_written(&self, backing: &Arc<Backing>) {
         if backing.geometry.durability != Durability::OnCommit {
             return;
         }
         let sequences = 0..backing.next_sequence();
-        let mut objects = self.objects.all();
+        let mut objects = self.pages.objects.all();
         objects.retain(|object| {
-            let is_own = !object.is_anonymous() && self.backing_of(object).number == backing.number;
+            let is_own =
+                !object.is_anonymous() && self.dirty.backing_of(object).number == backing.number;
             is_own
                 && (backing.changes_to_commit(object).is_some()
                     || backing.has_writes(object.number, sequences.clone()))
         });
         let commits = objects.into_iter().map(|object| async {
             let turn = WrittenTurn::of(object, sequences.clone(), u64::MAX);
-            self.commit_turn(backing, turn).await;
+            self.writeback.commit_turn(backing, turn).await;
             Ok::<(), std::convert::Infallible>(())
         });
         let Ok(()) = side_by_side(COMMITS, commits).await;
@@ -183,7 +180,7 @@ impl Engine {
     /// Whether failed writes are due to be tried again.
     fn is_retry_due(&self, backing: &Backing) -> bool {
         let first = lock(&backing.lists).first_due_ms();
-        first.is_some_and(|due_ms| due_ms <= self.now_ms())
+        first.is_some_and(|due_ms| due_ms <= self.accounts.now_ms())
     }
 
     /// Sleeps until there may be something to do. A caller that asks for work from now on wakes it.
@@ -191,7 +188,7 @@ impl Engine {
         let ended = backing.write_ended.listen();
         let asked = backing.requests.listen();
         let had_objects = self.drop_written(backing) || rounds.in_vain == 0;
-        if self.is_closing() {
+        if self.accounts.is_closing() {
             return;
         }
         match backing.requests.after_round(rounds.in_vain > 0) {
@@ -212,14 +209,14 @@ impl Engine {
         let is_empty = lock(&backing.lists).arm(looks_again);
         if is_empty && !looks_again {
             asked.await;
-        } else if self.is_over_background(backing) && rounds.in_vain == 0 {
+        } else if self.dirty.is_over_background(backing) && rounds.in_vain == 0 {
             self.rt.yield_now().await;
-        } else if self.is_over_background(backing) {
+        } else if self.dirty.is_over_background(backing) {
             let _ = self.rt.timeout(rounds.rest(), either(asked, ended)).await;
         } else {
             match next.into_iter().chain(first_due(backing)).min() {
                 Some(next) => {
-                    let _ = self.until(next, asked).await;
+                    let _ = self.accounts.until(next, asked).await;
                 }
                 None => asked.await,
             }
@@ -237,26 +234,26 @@ impl Engine {
         let Some(at_risk) = self.knobs.at_risk() else {
             let interval = self.knobs.writeback_interval();
             let next = (interval != Span::ZERO).then(|| last_old_flush + interval);
-            let early = self.is_measured_early(backing);
+            let early = self.dirty.is_measured_early(backing);
             let early = early.then(|| self.rt.now() + SLICE.max(rounds.rest()));
             return next.into_iter().chain(early).min();
         };
         let now = self.rt.now();
         // What becomes dirty meanwhile is found long before it is due.
         let soon = now + Span::from_millis(at_risk.as_millis() / 4);
-        let since = self.oldest_of(backing).not_durable();
-        let due = since.map_or(soon, |since| self.pass_due(since, at_risk));
+        let since = self.dirty.oldest_of(backing).not_durable();
+        let due = since.map_or(soon, |since| self.dirty.pass_due(since, at_risk));
         Some(due.max(now + rounds.rest()))
     }
 
     /// Writes at most `pages` pages for `reason`.
     async fn flush_round(
-        self: &Arc<Self>,
+        &self,
         backing: &Arc<Backing>,
         reason: WritebackReason,
         pages: u64,
     ) -> u64 {
-        let now_ms = self.now_ms();
+        let now_ms = self.accounts.now_ms();
         let round = Round {
             reason,
             pass: None,
@@ -277,7 +274,7 @@ impl Engine {
 
     /// A pass that begins now.
     fn pass(&self, reason: WritebackReason) -> Round {
-        let now_ms = self.now_ms();
+        let now_ms = self.accounts.now_ms();
         Round {
             reason,
             pages_left: u64::MAX,
@@ -287,25 +284,25 @@ impl Engine {
         }
     }
 
-    async fn carry_out(self: &Arc<Self>, backing: &Arc<Backing>, mut round: Round) -> u64 {
+    async fn carry_out(&self, backing: &Arc<Backing>, mut round: Round) -> u64 {
         let reason = round.reason;
-        self.record(&Event::WritebackStart {
+        self.accounts.record(&Event::WritebackStart {
             bdi: backing.number,
             reason,
         });
-        self.skip_idle_gap(backing);
-        let at_work = self.at_work(backing, Part::Round);
+        self.dirty.skip_idle_gap(backing);
+        let at_work = self.dirty.at_work(backing, Part::Round);
         let mut written = 0;
-        while round.pages_left > 0 && !self.is_closing() && self.goes_on(backing, &round) {
+        while round.pages_left > 0 && !self.accounts.is_closing() && self.goes_on(backing, &round) {
             let progress = self.write_objects(backing, &mut round).await;
             written += progress;
             if progress == 0 {
                 break;
             }
         }
-        self.commit_owed(backing, &mut round.owed).await;
+        self.writeback.commit_owed(backing, &mut round.owed).await;
         drop(at_work);
-        self.record(&Event::WritebackWritten {
+        self.accounts.record(&Event::WritebackWritten {
             bdi: backing.number,
             reason,
             pages: written,
@@ -316,7 +313,7 @@ impl Engine {
     /// Pages that a round may deal with: all dirty ones, and those of an unstable store that were
     /// written and wait for a commit. Their writer may have given up before it asked for a commit.
     fn pages_to_clean(&self, backing: &Backing) -> u64 {
-        let dirty = self.global.dirty.load(Ordering::Relaxed);
+        let dirty = self.dirty.global.dirty.load(Ordering::Relaxed);
         match backing.geometry.durability {
             Durability::Unstable => dirty + backing.writeback.load(Ordering::Relaxed),
             Durability::OnFinish | Durability::OnCommit => dirty,
@@ -328,7 +325,7 @@ impl Engine {
             // A pass has an end, and is whole.
             _ if round.pass.is_some() => true,
             WritebackReason::Background => {
-                !backing.requests.wants_all() && self.is_over_background(backing)
+                !backing.requests.wants_all() && self.dirty.is_over_background(backing)
             }
             WritebackReason::Periodic => !backing.requests.wants_all(),
             _ => true,
@@ -336,14 +333,14 @@ impl Engine {
     }
 
     /// Gives the objects of this round their turns, for a slice of time.
-    async fn write_objects(self: &Arc<Self>, backing: &Arc<Backing>, round: &mut Round) -> u64 {
+    async fn write_objects(&self, backing: &Arc<Backing>, round: &mut Round) -> u64 {
         let began = self.rt.now();
-        let is_new = lock(&backing.lists).fill_round(self.now_ms(), round.dirty_since_ms);
+        let is_new = lock(&backing.lists).fill_round(self.accounts.now_ms(), round.dirty_since_ms);
         if is_new && self.past.writers.is_some() {
             self.charge_steps(backing).await;
         }
         let mut progress = 0;
-        while round.pages_left > 0 && !self.is_closing() {
+        while round.pages_left > 0 && !self.accounts.is_closing() {
             let Some(object) = take_object(backing) else {
                 break;
             };
@@ -353,7 +350,7 @@ impl Engine {
             drop(taken);
             round.pages_left = round.pages_left.saturating_sub(written);
             progress += written + u64::from(turn == Turn::Clean);
-            self.update_bandwidth(backing);
+            self.dirty.update_bandwidth(backing);
             if written > 0 {
                 self.rt.charge(Work::Inode { files: 1 }).await;
             }
@@ -369,25 +366,21 @@ impl Engine {
 
     /// Writes about `pages` pages of the store's oldest objects for a throttled writer (Linux
     /// before 3.2). Returns how many.
-    pub(crate) async fn write_for_writer(
-        self: &Arc<Self>,
-        backing: &Arc<Backing>,
-        pages: u64,
-    ) -> u64 {
-        let _at_work = self.at_work(backing, Part::Round);
+    pub(crate) async fn write_for_writer(&self, backing: &Arc<Backing>, pages: u64) -> u64 {
+        let _at_work = self.dirty.at_work(backing, Part::Round);
         let mut round = Round {
             reason: WritebackReason::Foreground,
             pages_left: pages,
-            dirty_since_ms: Some(self.now_ms()),
+            dirty_since_ms: Some(self.accounts.now_ms()),
             pass: None,
             owed: None,
         };
-        while round.pages_left > 0 && !self.is_closing() {
+        while round.pages_left > 0 && !self.accounts.is_closing() {
             if self.write_objects(backing, &mut round).await == 0 {
                 break;
             }
         }
-        self.commit_owed(backing, &mut round.owed).await;
+        self.writeback.commit_owed(backing, &mut round.owed).await;
         pages - round.pages_left
     }
 
@@ -411,18 +404,18 @@ impl Engine {
 
     /// The lock of a store's dirty files.
     fn lock_of_files(&self, backing: &Backing) -> u32 {
-        let lists = self.memory.nodes.len() + self.memory.zones.len();
+        let lists = self.pages.memory.nodes.len() + self.pages.memory.zones.len();
         (lists + backing.number) as u32
     }
 
     async fn write_object(
-        self: &Arc<Self>,
+        &self,
         backing: &Backing,
         object: &Arc<ObjectState>,
         round: &mut Round,
     ) -> (u64, Turn) {
         let Some(next_page) = self.begin_turn(backing, object) else {
-            self.mark(Mark::FlushPutOff);
+            self.accounts.mark(Mark::FlushPutOff);
             return (0, Turn::Blocked);
         };
         if !has_work_left(backing, object) {
@@ -441,7 +434,8 @@ impl Engine {
         if backing.geometry.durability == Durability::Unstable {
             let writes = first_sequence..backing.next_sequence();
             let turn = WrittenTurn::of(object.clone(), writes, step_pages);
-            self.turn_is_written(backing, &mut round.owed, turn, (written, limit))
+            self.writeback
+                .turn_is_written(backing, &mut round.owed, turn, (written, limit))
                 .await;
         }
         let turn = match (has_work_left(backing, object), written >= limit) {
@@ -456,7 +450,7 @@ impl Engine {
     /// whether a commit is worth while after each `step_pages`. Returns how many pages it wrote,
     /// and where the next turn starts.
     async fn write_turn(
-        self: &Arc<Self>,
+        &self,
         backing: &Backing,
         object: &Arc<ObjectState>,
         (first_page, limit, step_pages): (u64, u64, u64),
@@ -471,11 +465,11 @@ impl Engine {
                     return (written, from);
                 }
                 let left = dirty(from..pages.end, step.min(limit - written), round);
-                let (count, next) = self.writeout(backing, object, left).await;
+                let (count, next) = self.writeback.writeout(backing, object, left).await;
                 written += count;
                 from = next;
                 if backing.geometry.durability == Durability::Unstable {
-                    self.commit_beside(backing, object, step);
+                    self.writeback.commit_beside(backing, object, step);
                 }
             }
         }
@@ -500,7 +494,7 @@ impl Engine {
             return fixed.min(pages_left);
         }
         let average = lock(&backing.rates).bandwidth.average_pages_per_s;
-        write_chunk(average, self.global.smoothed().limit, pages_left)
+        write_chunk(average, self.dirty.global.smoothed().limit, pages_left)
     }
 
     /// The page where the turn of an object starts. None if the object has to wait for its next
@@ -508,13 +502,13 @@ impl Engine {
     fn begin_turn(&self, backing: &Backing, object: &ObjectState) -> Option<u64> {
         let mut queueing = lock(&object.queueing);
         let mut dirty = lock(&object.dirty);
-        let (now_ms, pardons) = (self.now_ms(), backing.pardons());
+        let (now_ms, pardons) = (self.accounts.now_ms(), backing.pardons());
         if queueing.retry.waits(now_ms, pardons, dirty.has_untried()) {
             return None;
         }
         if queueing.retry.due_ms(pardons) <= now_ms {
             queueing.retry.begin_try();
-            dirty.retry_refused(&self.slab);
+            dirty.retry_refused(&self.pages.slab);
         }
         Some(queueing.next_page)
     }
@@ -545,14 +539,14 @@ impl Engine {
         }
         queueing.place = QueuePlace::Queued;
         let was_empty = if turn == Turn::More || queueing.retry.is_on() {
-            let added = backing.add_left(&mut queueing, object, self.now_ms());
+            let added = backing.add_left(&mut queueing, object, self.accounts.now_ms());
             if added.is_put_off {
-                self.mark(Mark::FlushPutOff);
+                self.accounts.mark(Mark::FlushPutOff);
             }
             added.was_idle
         } else {
             let mut lists = lock(&backing.lists);
-            lists.add_dirty(self.now_ms(), object.clone());
+            lists.add_dirty(self.accounts.now_ms(), object.clone());
             // One is there now.
             lists.all().nth(1).is_none()
         };
@@ -565,20 +559,20 @@ impl Engine {
 
 /// An object that has its turn. It goes back to its list, however the turn ends.
 struct Taken<'a> {
-    engine: &'a Engine,
+    flusher: &'a Flusher,
     backing: &'a Backing,
     object: Arc<ObjectState>,
     turn: Turn,
 }
 
 impl<'a> Taken<'a> {
-    fn of(engine: &'a Engine, backing: &'a Backing, object: Arc<ObjectState>) -> Taken<'a> {
+    fn of(flusher: &'a Flusher, backing: &'a Backing, object: Arc<ObjectState>) -> Taken<'a> {
         // An object with requests is not forgotten. This comes before the look at what the object
         // has to write, because a caller that forgets it looks at that first.
         object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
         backing.taken.fetch_add(1, Ordering::Relaxed);
         Taken {
-            engine,
+            flusher,
             backing,
             object,
             turn: Turn::More,
@@ -588,7 +582,7 @@ impl<'a> Taken<'a> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.engine.requeue(self.backing, &self.object, self.turn);
+        self.flusher.requeue(self.backing, &self.object, self.turn);
         self.backing.taken.fetch_sub(1, Ordering::Relaxed);
         self.object.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
     }

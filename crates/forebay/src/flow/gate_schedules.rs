@@ -56,11 +56,15 @@ fn a_caller_that_waits_at_the_gate_is_let_through() {
         let file = file.expect("the object opens");
         assert_eq!(block_on(file.read_at(&mut bytes, 0)), Ok(bytes.len()));
         let engine = file.handle.engine.clone();
-        let zone = &engine.memory.zones[0];
+        let zone = &engine.pages.memory.zones[0];
         // As urgent requests may: more than half of the reserve is gone.
         let mut urgent = Vec::new();
-        while engine.memory.is_gate_open(&engine.memory.nodes[0]) {
-            urgent.push(engine.memory.take_frame(zone).expect("some are free"));
+        while engine
+            .pages
+            .memory
+            .is_gate_open(&engine.pages.memory.nodes[0])
+        {
+            urgent.push(engine.pages.memory.take_frame(zone).expect("some are free"));
         }
         let call = |_| {
             let engine = engine.clone();
@@ -72,8 +76,8 @@ fn a_caller_that_waits_at_the_gate_is_let_through() {
                     offset_bytes: 0,
                     bytes: 0,
                 };
-                let call = engine.call_of(of);
-                let fresh = block_on(engine.frame(&call, Want::to_read(Home::near(0))));
+                let call = engine.dirty.call_of(of);
+                let fresh = block_on(engine.reclaim.frame(&call, Want::to_read(Home::near(0))));
                 drop(fresh.expect("clean pages can be reclaimed"));
             };
             thread::spawn("caller", take).expect("a thread starts")

@@ -8,10 +8,10 @@
 
 pub(super) mod stays;
 
-use crate::engine::Engine;
 use crate::flow::judge::stays::Fate;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
 use crate::lists::Verdict;
+use crate::parts::Reclaim;
 use crate::state::batch::Batch;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::zone::Zone;
@@ -31,7 +31,7 @@ pub(crate) struct Judged {
     pub(crate) tally: Tally,
 }
 
-impl Engine {
+impl Reclaim {
     pub(crate) fn judge_batch(
         &self,
         zone: &Zone,
@@ -54,26 +54,29 @@ impl Engine {
         };
         self.prefetch_evictions(taken);
         for &frame in taken.as_slice() {
-            let owner = self.memory.frames.owner(frame);
-            let Ok(mut hold) = self.memory.frames.exclude(frame, owner, 0) else {
+            let owner = self.pages.memory.frames.owner(frame);
+            let Ok(mut hold) = self.pages.memory.frames.exclude(frame, owner, 0) else {
                 judged.kept.push(frame);
                 continue;
             };
             judged.looked_at += 1;
             let fate = self.fate(zone, &hold, control, &mut judged.tally);
             if let Fate::Free = fate {
-                judged.freed.push(self.memory.evict(zone, hold));
+                judged.freed.push(self.pages.memory.evict(zone, hold));
                 continue;
             }
             judged.kept.push(frame);
             match fate {
                 Fate::Free | Fate::Keep => {}
                 Fate::Activate => {
-                    self.memory.lists.activate(zone.number, &mut hold);
+                    self.pages.memory.lists.activate(zone.number, &mut hold);
                     judged.tally.activated += 1;
                 }
                 Fate::OutOfTheWay => {
-                    self.memory.lists.put_out_of_the_way(zone.number, &mut hold);
+                    self.pages
+                        .memory
+                        .lists
+                        .put_out_of_the_way(zone.number, &mut hold);
                     judged.tally.activated += 1;
                 }
                 Fate::Round(touches) => hold.unset(touches),
@@ -95,16 +98,21 @@ impl Engine {
     /// as most of them will: their buckets, and then the pages that come first in those.
     fn prefetch_evictions(&self, batch: &Batch) {
         const IN_THE_WAY: u64 = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE;
-        let is_clean = |&&frame: &&u32| self.memory.frames.word(frame) & IN_THE_WAY == 0;
+        let is_clean = |&&frame: &&u32| self.pages.memory.frames.word(frame) & IN_THE_WAY == 0;
         let clean = || batch.as_slice().iter().filter(is_clean);
         for &frame in clean() {
-            let owner = self.memory.frames.owner(frame);
-            self.memory.index.prefetch(owner);
-            self.memory.lists.prefetch_shadow(owner);
+            let owner = self.pages.memory.frames.owner(frame);
+            self.pages.memory.index.prefetch(owner);
+            self.pages.memory.lists.prefetch_shadow(owner);
         }
         for &frame in clean() {
-            if let Some(first) = self.memory.index.candidate(self.memory.frames.owner(frame)) {
-                self.memory.frames.prefetch_frame(first);
+            if let Some(first) = self
+                .pages
+                .memory
+                .index
+                .candidate(self.pages.memory.frames.owner(frame))
+            {
+                self.pages.memory.frames.prefetch_frame(first);
             }
         }
     }
@@ -121,12 +129,12 @@ impl Engine {
         }
         let word = hold.word();
         let met_before = tally.classify(word, || self.meets_congestion(hold));
-        let verdict = self.memory.lists.verdict(word);
+        let verdict = self.pages.memory.lists.verdict(word);
         if let Verdict::Round(touches) = verdict {
             return Fate::Round(touches);
         }
         if word & (flag::WRITEBACK | flag::UNSTABLE) != 0 {
-            let all_are_like_it = &self.memory.nodes[zone.node].flags.writeback;
+            let all_are_like_it = &self.pages.memory.nodes[zone.node].flags.writeback;
             let met_again = control.who == Who::Kswapd && met_before;
             let met_again = met_again && all_are_like_it.load(Ordering::Relaxed);
             return self.leave_in_writeback(hold, met_again, tally);
@@ -137,7 +145,7 @@ impl Engine {
         if word & flag::DIRTY == 0 {
             return Fate::Free;
         }
-        let was_touched = self.memory.frames.forget_first_touch(hold.frame());
+        let was_touched = self.pages.memory.frames.forget_first_touch(hold.frame());
         if word & flag::ANON == 0 {
             return self.leave_dirty_file(hold);
         }

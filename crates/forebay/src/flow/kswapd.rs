@@ -6,9 +6,9 @@
 mod wake;
 
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Who};
+use crate::parts::Reclaim;
 use crate::state::node::Node;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
@@ -19,20 +19,20 @@ use forebay_rt::Work;
 /// How long kswapd naps before it sleeps for good: a wake-up in this time means that it should not.
 const NAP: Span = Span::from_millis(100);
 
-impl Engine {
+impl Reclaim {
     /// The life of the kswapd of `node`.
     pub(crate) async fn kswapd(&self, node: usize) {
-        let node = &self.memory.nodes[node];
+        let node = &self.pages.memory.nodes[node];
         let mut class = node.top_class();
-        while !self.is_closing() {
+        while !self.accounts.is_closing() {
             class = node.requested_class().unwrap_or(class);
-            let is_balanced = || self.memory.is_balanced(node, class);
+            let is_balanced = || self.pages.memory.is_balanced(node, class);
             self.try_to_sleep(node, class, is_balanced).await;
-            if self.is_closing() {
+            if self.accounts.is_closing() {
                 return;
             }
             class = node.take_request().unwrap_or(class);
-            self.record(&Event::MmVmscanKswapdWake {
+            self.accounts.record(&Event::MmVmscanKswapdWake {
                 nid: node.number,
                 highest_zoneidx: class,
             });
@@ -53,18 +53,19 @@ impl Engine {
             let woken_early = self.rt.timeout(NAP, nap).await.is_ok();
             if woken_early {
                 node.request_class(class);
-                self.count(Counter::KswapdLowWmarkHitQuickly, 1);
+                self.accounts.count(Counter::KswapdLowWmarkHitQuickly, 1);
             } else {
                 let sleep = node.wake_kswapd.listen();
-                if may_sleep(node, &is_balanced) && !self.is_closing() {
-                    self.record(&Event::MmVmscanKswapdSleep { nid: node.number });
+                if may_sleep(node, &is_balanced) && !self.accounts.is_closing() {
+                    self.accounts
+                        .record(&Event::MmVmscanKswapdSleep { nid: node.number });
                     sleep.await;
                 } else {
-                    self.count(Counter::KswapdHighWmarkHitQuickly, 1);
+                    self.accounts.count(Counter::KswapdHighWmarkHitQuickly, 1);
                 }
             }
         } else {
-            self.count(Counter::KswapdHighWmarkHitQuickly, 1);
+            self.accounts.count(Counter::KswapdHighWmarkHitQuickly, 1);
         }
         node.kswapd_sleeps.store(false, Ordering::Release);
         // On a busy machine it waits for a processor first.
@@ -73,14 +74,14 @@ impl Engine {
 
     /// Reclaims until a zone up to `class` is above its high mark, or nothing can be reclaimed.
     async fn balance_node(&self, node: &Node, class: usize) {
-        let is_balanced = || self.memory.is_balanced(node, class);
+        let is_balanced = || self.pages.memory.is_balanced(node, class);
         let reclaimed = self.reclaim_until(node, class, is_balanced).await;
         if reclaimed == Some(0) && !is_balanced() {
             node.failures.fetch_add(1, Ordering::Relaxed);
             // Pages that a run found in use may be free a tick later. Without a rest, all the runs
             // that make a node hopeless could happen in one instant, while its pages are being
             // read. Linux goes on at once.
-            self.rest(self.settings.tick).await;
+            self.accounts.rest(self.settings.tick).await;
         }
     }
 
@@ -92,16 +93,17 @@ impl Engine {
         class: usize,
         is_balanced: impl Fn() -> bool,
     ) -> Option<u64> {
-        self.count(Counter::Pageoutrun, 1);
+        self.accounts.count(Counter::Pageoutrun, 1);
         let mut control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
         let mut total = 0;
-        while control.priority >= 1 && !self.is_closing() {
+        while control.priority >= 1 && !self.accounts.is_closing() {
             if is_balanced() {
                 node.note_refaults();
                 return None;
             }
             control.goal = kswapd_goal(
-                self.memory
+                self.pages
+                    .memory
                     .zones_up_to(node, class)
                     .map(|zone| zone.marks().high),
             );
@@ -121,7 +123,7 @@ impl Engine {
     }
 
     fn open_gate(&self, node: &Node) {
-        if self.memory.is_gate_open(node) {
+        if self.pages.memory.is_gate_open(node) {
             node.gate.wake_all();
         }
     }

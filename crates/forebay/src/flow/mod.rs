@@ -52,6 +52,7 @@ mod reclaim;
 mod resize;
 mod retune;
 mod side_by_side;
+mod submit;
 mod swap;
 mod swapahead;
 pub(crate) mod sync;

@@ -1,20 +1,20 @@
 //! An object is opened: it is registered, and takes its part of the budget.
 
-use crate::engine::Engine;
 use crate::error::BuildError;
+use crate::parts::Files;
 use crate::state::index::LONGEST_BYTES;
 use crate::state::object::{ObjectState, Origin};
 use forebay_store::ObjectId;
 use std::sync::Arc;
 
-impl Engine {
+impl Files {
     /// Registers the object of `origin`, or finds it if it is registered already.
     pub(crate) fn open(
         &self,
         origin: Origin,
         length_bytes: u64,
     ) -> Result<Arc<ObjectState>, BuildError> {
-        if self.is_closing() {
+        if self.accounts.is_closing() {
             return Err(BuildError::Closed);
         }
         let limit_bytes = LONGEST_BYTES;
@@ -29,13 +29,13 @@ impl Engine {
         {
             return Ok(known);
         }
-        let forget = |object: &ObjectState| self.forget_object(object);
-        let opened = self.objects.open(origin, length_bytes, forget);
-        if self.charge_objects() && self.memory.pages_over() > 0 {
-            self.start_filling();
+        let forget = |object: &ObjectState| self.reclaim.forget_object(object);
+        let opened = self.pages.objects.open(origin, length_bytes, forget);
+        if self.reclaim.charge_objects() && self.pages.memory.pages_over() > 0 {
+            self.reclaim.start_filling();
         }
         opened.ok_or_else(|| BuildError::TooManyObjects {
-            limit: self.objects.limit_reached(),
+            limit: self.pages.objects.limit_reached(),
         })
     }
 
@@ -47,11 +47,11 @@ impl Engine {
         length_bytes: u64,
     ) -> Result<Option<Arc<ObjectState>>, BuildError> {
         let (backing, object) = place;
-        let stored = self.stores.get(backing).store.length_bytes(object);
+        let stored = self.dirty.stores.get(backing).store.length_bytes(object);
         let Some(stored_bytes) = stored.filter(|&stored| length_bytes < stored) else {
             return Ok(None);
         };
-        match self.objects.reopen(place) {
+        match self.pages.objects.reopen(place) {
             Some(known) => Ok(Some(known)),
             None => Err(BuildError::WrongLength {
                 object: object.0,

@@ -7,9 +7,9 @@
 use crate::books::rates::RateView;
 use crate::caller::CallerKey;
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::event::{Event, PauseRecord, PauseView};
 use crate::marks::Mark;
+use crate::parts::Throttle;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::dirtier::Dirtier;
@@ -69,7 +69,7 @@ impl Snapshot {
     }
 }
 
-impl Engine {
+impl Throttle {
     /// Notes that a writer made `pages` clean pages dirty. True if it has to be evaluated. A call
     /// that ends is evaluated earlier than one that goes on, so that each call pays for itself.
     pub(crate) fn note_dirtied(
@@ -91,13 +91,18 @@ impl Engine {
         drop(own);
         // At the hard limit every writer is evaluated: the first quotas of many writers together
         // are more than what is left.
-        let due = left == 0 || pays_for_itself || self.global.is_full();
+        let due = left == 0 || pays_for_itself || self.dirty.global.is_full();
         // Writers that never reach their own quota are caught by a common one: together they cannot
         // dirty more than a small part of the limit without an evaluation.
-        let unseen = self.global.unevaluated.fetch_add(pages, Ordering::Relaxed) + pages;
-        let common_due = unseen >= self.global.ratelimit_pages.load(Ordering::Relaxed);
+        let unseen = self
+            .dirty
+            .global
+            .unevaluated
+            .fetch_add(pages, Ordering::Relaxed)
+            + pages;
+        let common_due = unseen >= self.dirty.global.ratelimit_pages.load(Ordering::Relaxed);
         if due || common_due {
-            self.global.unevaluated.store(0, Ordering::Relaxed);
+            self.dirty.global.unevaluated.store(0, Ordering::Relaxed);
         }
         due || common_due
     }
@@ -117,9 +122,12 @@ impl Engine {
     /// A writer of `caller` is gone: the pages that it dirtied without an evaluation are left to
     /// the others.
     pub(crate) fn dirtier_gone(&self, caller: CallerKey, backing: &Backing, dirtier: &Dirtier) {
-        self.note_dirtied_by(caller, backing, dirtier);
+        self.accounts.note_dirtied_by(caller, backing, dirtier);
         let left = lock(&dirtier.state).clock.nr_dirtied;
-        self.global.unevaluated.fetch_add(left, Ordering::Relaxed);
+        self.dirty
+            .global
+            .unevaluated
+            .fetch_add(left, Ordering::Relaxed);
     }
 
     /// Lets a writer pause as long as the laws say.
@@ -131,10 +139,11 @@ impl Engine {
             ..
         } = payer;
         self.rt.charge(Work::ThrottleCheck).await;
-        self.note_dirtied_by(waits.caller, backing, dirtier);
+        self.accounts
+            .note_dirtied_by(waits.caller, backing, dirtier);
         if let Some(past) = self.past.writers {
             // What is not a nap of it is spent on writes that it waits for.
-            let _waiting = self.waiting(waits, Cause::SyncWrites);
+            let _waiting = self.accounts.waiting(waits, Cause::SyncWrites);
             // Boxed: today's writers should not carry the size of it.
             return Box::pin(self.balance_in_foreground(past, backing, dirtier, waits)).await;
         }
@@ -142,9 +151,9 @@ impl Engine {
         loop {
             let snapshot = self.snapshot(backing);
             self.wake_flusher_if_over(backing, &snapshot);
-            if self.store_is_lost(backing, snapshot.limits.thresh) {
+            if self.dirty.store_is_lost(backing, snapshot.limits.thresh) {
                 // No pause makes room if nothing can be written: the writer is refused.
-                self.mark(Mark::PauseUseless);
+                self.accounts.mark(Mark::PauseUseless);
                 return;
             }
             if is_free_run(&snapshot) {
@@ -155,7 +164,7 @@ impl Engine {
                 return;
             }
             backing.requests.ask_for_background();
-            self.wake_for_commits();
+            self.dirty.wake_for_commits();
             backing.exceeded.store(snapshot.exceeded, Ordering::Relaxed);
             count_writer(backing, dirtier);
             if !snapshot.is_measured {
@@ -164,14 +173,14 @@ impl Engine {
                 }
                 continue;
             }
-            self.global.advance_limit(
+            self.dirty.global.advance_limit(
                 snapshot.inputs.thresh,
                 snapshot.inputs.dirty,
                 snapshot.now.as_millis(),
             );
-            self.update_rates(backing, rate_view(&snapshot));
+            self.dirty.update_rates(backing, rate_view(&snapshot));
             let may_go = self.pause_measured(payer, &snapshot);
-            if may_go.await || self.is_closing() {
+            if may_go.await || self.accounts.is_closing() {
                 return;
             }
         }
@@ -189,9 +198,9 @@ impl Engine {
         }
         self.record_pause(payer, &inputs, &decision);
         let cause = self.blame_pause(payer, snapshot, &inputs, &decision);
-        let paused = self.at_work(backing, Part::Pause);
+        let paused = self.dirty.at_work(backing, Part::Pause);
         let pause = Span::from_micros(decision.pause_us);
-        self.sleep_counted(payer.waits, cause, pause).await;
+        self.accounts.sleep_counted(payer.waits, cause, pause).await;
         drop(paused);
         !decision.asks_again && may_leave(decision.task_ratelimit, snapshot.store_file_pages, 1)
     }
@@ -225,27 +234,28 @@ impl Engine {
         let began = self.rt.now();
         let deadline = began + longest;
         let listener = backing.write_ended.listen();
-        self.update_bandwidth(backing);
+        self.dirty.update_bandwidth(backing);
         // Its dirty pages may be written by now, and no write may be left that could wake it.
         let ended = if may_leave(0, backing.file_pages(), 1) {
             true
         } else {
-            let _paused = self.at_work(backing, Part::Pause);
+            let _paused = self.dirty.at_work(backing, Part::Pause);
             let (inputs, decision) = self.unmeasured(payer, snapshot, Span::ZERO);
             let cause = self.blame_pause(payer, snapshot, &inputs, &decision);
             let _waiting = self
+                .accounts
                 .waiting(payer.waits, cause)
                 .counted(Counter::BalancePausedUs);
-            self.until(deadline, listener).await.is_some()
+            self.accounts.until(deadline, listener).await.is_some()
         };
-        self.update_bandwidth(backing);
+        self.dirty.update_bandwidth(backing);
         let now = self.rt.now();
         let paused = now.since(began);
-        self.count(Counter::BalancePauses, 1);
+        self.accounts.count(Counter::BalancePauses, 1);
         let (inputs, decision) = self.unmeasured(payer, snapshot, paused);
         self.record_pause(payer, &inputs, &decision);
-        let limits = self.dirty_limits();
-        let (aside, of_store) = self.set_aside(backing, limits.thresh);
+        let limits = self.dirty.dirty_limits();
+        let (aside, of_store) = self.dirty.set_aside(backing, limits.thresh);
         let (dirty, setpoint, hard_limit) = if snapshot.has_promise {
             let dirty = backing.dirty_pages().saturating_sub(of_store);
             let setpoint = snapshot.position.store_setpoint;
@@ -267,7 +277,7 @@ impl Engine {
             let free = free_run(now, dirty, thresh, snapshot.tick);
             dirtier.renew(free, snapshot.exceeded);
         }
-        may_go || self.is_closing()
+        may_go || self.accounts.is_closing()
     }
 
     /// A pause that no law computed: its length is what it took, and its rates are unknown.
@@ -305,7 +315,10 @@ impl Engine {
     ) -> Cause {
         let (backing, waits) = (payer.backing, payer.waits);
         let inputs = &snapshot.inputs;
-        let part = self.heaviest.part(waits.caller, snapshot.now.as_millis());
+        let part = self
+            .accounts
+            .heaviest
+            .part(waits.caller, snapshot.now.as_millis());
         let dirtied = asked.before.clock.nr_dirtied;
         waits.pauses(PauseView {
             limit: decision.limit,
@@ -346,18 +359,18 @@ impl Engine {
 
     fn snapshot(&self, backing: &Backing) -> Snapshot {
         let now = self.rt.now();
-        let limits = self.dirty_limits();
-        let (aside, of_store) = self.set_aside(backing, limits.thresh);
+        let limits = self.dirty.dirty_limits();
+        let (aside, of_store) = self.dirty.set_aside(backing, limits.thresh);
         let dirty = self
             .answerable_pages(backing, &limits)
             .saturating_sub(aside);
-        let part = self.store_part(backing, &limits, dirty);
+        let part = self.dirty.store_part(backing, &limits, dirty);
         let rates = *lock(&backing.rates);
         let inputs = PositionInputs {
             thresh: limits.thresh,
             background: limits.background,
             dirty,
-            hard_limit: self.global.smoothed().hard_limit(limits.thresh),
+            hard_limit: self.dirty.global.smoothed().hard_limit(limits.thresh),
             store_thresh: part.thresh,
             store_dirty: backing.dirty_pages().saturating_sub(of_store),
             average_pages_per_s: rates.bandwidth.average_pages_per_s,
@@ -371,14 +384,15 @@ impl Engine {
             limits.thresh,
             inputs.strict,
         );
-        self.global.note_full(dirty >= inputs.hard_limit);
+        self.dirty.global.note_full(dirty >= inputs.hard_limit);
         // Linux counts for each processor; here all writers share one count.
         let ratelimit = if part.has_promise {
             pause::ratelimit_pages(limits.thresh.min(part.thresh), 1)
         } else {
             pause::ratelimit_pages(limits.thresh, 1)
         };
-        self.global
+        self.dirty
+            .global
             .ratelimit_pages
             .store(ratelimit, Ordering::Relaxed);
         Snapshot {
@@ -398,14 +412,14 @@ impl Engine {
     /// still, above that store's own part of the limit, are left out, within bounds: such a store
     /// must not stop the writers of the others (promise 6).
     fn answerable_pages(&self, backing: &Backing, limits: &DirtyLimits) -> u64 {
-        let (all, now) = (self.global.pages(), self.rt.now());
+        let (all, now) = (self.dirty.global.pages(), self.rt.now());
         if self.past.pauses_are_whole {
             return all;
         }
         let mut excess = 0;
-        self.stores.for_each(|other| {
+        self.dirty.stores.for_each(|other| {
             if other.number != backing.number && other.activity.silent(now) > STANDS_STILL {
-                let part = self.store_part(other, limits, all).thresh;
+                let part = self.dirty.store_part(other, limits, all).thresh;
                 excess += other.dirty_pages().saturating_sub(part);
             }
         });
@@ -415,20 +429,22 @@ impl Engine {
             own,
             excess,
             limits.thresh,
-            self.memory.dirtyable_pages(),
+            self.pages.memory.dirtyable_pages(),
         )
     }
 
     fn wake_flusher_if_over(&self, backing: &Backing, snapshot: &Snapshot) {
         let inputs = &snapshot.inputs;
         let store_is_over = snapshot.has_promise && inputs.store_dirty > inputs.store_background;
-        if store_is_over || self.global.dirty.load(Ordering::Relaxed) > snapshot.limits.background {
+        if store_is_over
+            || self.dirty.global.dirty.load(Ordering::Relaxed) > snapshot.limits.background
+        {
             backing.requests.ask_for_background();
         }
     }
 
     fn record_pause(&self, payer: Payer<'_>, inputs: &DecisionInputs, decision: &Decision) {
-        self.record(&Event::BalanceDirtyPages {
+        self.accounts.record(&Event::BalanceDirtyPages {
             bdi: payer.backing.number,
             caller: payer.waits.caller,
             record: PauseRecord::of(self.settings.policy.dirty_throttle, inputs, decision),
@@ -445,10 +461,10 @@ impl Engine {
         let Some(number) = turn.under_way() else {
             return true;
         };
-        let _waiting = self.waiting_along(waits, (turn, number));
+        let _waiting = self.accounts.waiting_along(waits, (turn, number));
         let longest = self.rt.now() + Span::from_micros(LONGEST_US);
         while let Some(listener) = turn.listen(number) {
-            if self.until(longest, listener).await.is_none() {
+            if self.accounts.until(longest, listener).await.is_none() {
                 return false;
             }
         }

@@ -2,13 +2,13 @@
 
 use crate::books::calls::Call;
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::event::CallKind;
 use crate::flow::fill::{FillPlan, Touch};
 use crate::flow::writeout::Selection;
 use crate::handle::Handle;
 use crate::marks::Mark;
+use crate::parts::{Files, Pages};
 use crate::state::dirty_index::Tag;
 use crate::state::frame::{Refused, SharedHold, flag, is_crowded, is_holdable};
 use crate::state::index::LONGEST_BYTES;
@@ -19,7 +19,6 @@ use forebay_base::sync::lock;
 use forebay_base::units::{byte_of, page_of, pages_for};
 use forebay_law::blame::Cause;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Why a look at a page did not yield its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +34,7 @@ pub(crate) enum Missing {
 /// Tries before a read failure counts as final: with the whole window, then the page alone.
 const READ_TRIES: u32 = 2;
 
-impl Engine {
+impl Pages {
     /// The page under a shared hold, if it can be had at once.
     #[inline]
     pub(crate) fn look(&self, object: &ObjectState, page: u64) -> Result<SharedHold<'_>, Missing> {
@@ -140,11 +139,13 @@ impl Engine {
             _ => handle.stream.marker_touched(page),
         }
     }
+}
 
+impl Files {
     /// Reads up to the object's end. The first `done` bytes of the buffer are read already: their
     /// pages are neither copied again nor touched again. Returns the bytes read.
     pub(crate) fn read(
-        self: &Arc<Self>,
+        &self,
         handle: &Handle,
         (buffer, done): (&mut [u8], usize),
         offset_bytes: u64,
@@ -155,7 +156,7 @@ impl Engine {
     /// The same. An error counts as one that the caller gets if `IS_TOLD`: it is not if the read is
     /// tried again.
     pub(super) async fn read_until_told<const IS_TOLD: bool>(
-        self: &Arc<Self>,
+        &self,
         handle: &Handle,
         (buffer, mut done): (&mut [u8], usize),
         offset_bytes: u64,
@@ -164,7 +165,7 @@ impl Engine {
             if !IS_TOLD {
                 return outcome;
             }
-            self.told(CallKind::Read, outcome)
+            self.accounts.told(CallKind::Read, outcome)
         };
         let mut call = None;
         loop {
@@ -172,14 +173,16 @@ impl Engine {
             let left = handle.object.length_bytes().saturating_sub(offset_bytes);
             let wanted = left.min(buffer.len() as u64) as usize;
             let rest = buffer.get_mut(done..wanted).unwrap_or_default();
-            let (copied, missing) = self.read_resident(handle, rest, offset_bytes + done as u64);
+            let (copied, missing) =
+                self.pages
+                    .read_resident(handle, rest, offset_bytes + done as u64);
             done += copied;
             let last = page_of((offset_bytes + wanted as u64).saturating_sub(1));
             if missing.is_none() && !handle.stream.has_marker() {
                 return Ok(done);
             }
             let request = (CallKind::Read, offset_bytes, wanted as u64);
-            let call = Call::in_place(&mut call, self, handle, request);
+            let call = Call::in_place(&mut call, &self.dirty, handle, request);
             let planned = self.read_ahead(call, handle, last).await;
             let has_planned = matches!(planned, Ok(true));
             told(planned.map(drop))?;
@@ -195,7 +198,7 @@ impl Engine {
 
     /// The page under a shared hold, brought in if need be.
     pub(crate) async fn hold_page(
-        self: &Arc<Self>,
+        &self,
         handle: &Handle,
         page: u64,
     ) -> Result<SharedHold<'_>, AccessError> {
@@ -204,11 +207,11 @@ impl Engine {
         loop {
             // Checked under the hold, if there is one: a cut of the object sets the new length
             // first, and then waits for the holders of pages past it.
-            let looked = self.look(&handle.object, page);
+            let looked = self.pages.look(&handle.object, page);
             let (offset_bytes, limit_bytes) = (byte_of(page), handle.object.length_bytes());
             if offset_bytes >= limit_bytes {
                 // The page was cut off while this call waited.
-                self.mark(Mark::HoldCut);
+                self.accounts.mark(Mark::HoldCut);
                 return Err(AccessError::TooFar {
                     offset_bytes,
                     limit_bytes,
@@ -218,24 +221,24 @@ impl Engine {
                 // The part of it past a new end is zeroed by the cut, under a hold of its own.
                 Ok(hold) if handle.object.is_cut_at(page) => {
                     drop(hold);
-                    let call = Call::in_place(&mut call, self, handle, request);
-                    let _waiting = self.waiting(&call.waits, Cause::Resize);
-                    self.resize_ends(&handle.object).await?;
+                    let call = Call::in_place(&mut call, &self.dirty, handle, request);
+                    let _waiting = self.accounts.waiting(&call.waits, Cause::Resize);
+                    self.accounts.resize_ends(&handle.object).await?;
                 }
                 Ok(hold) => {
-                    self.touched(handle, &hold, page, 0);
+                    self.pages.touched(handle, &hold, page, 0);
                     if handle.stream.has_marker() {
-                        let call = Call::in_place(&mut call, self, handle, request);
+                        let call = Call::in_place(&mut call, &self.dirty, handle, request);
                         self.read_ahead(call, handle, page).await?;
                     }
                     return Ok(hold);
                 }
                 Err(Missing::Zeros { page }) => {
-                    let call = Call::in_place(&mut call, self, handle, request);
+                    let call = Call::in_place(&mut call, &self.dirty, handle, request);
                     self.make_zeros(call, handle, page).await?;
                 }
                 Err(missing) => {
-                    let call = Call::in_place(&mut call, self, handle, request);
+                    let call = Call::in_place(&mut call, &self.dirty, handle, request);
                     self.bring_in(call, handle, missing, page).await?;
                 }
             }
@@ -246,7 +249,7 @@ impl Engine {
     /// `last` is the last page that the caller wants. Returns whether a window was begun: what was
     /// missing before it must be looked for again.
     async fn read_ahead(
-        self: &Arc<Self>,
+        &self,
         call: &Call<'_>,
         handle: &Handle,
         last: u64,
@@ -266,7 +269,7 @@ impl Engine {
     /// Does what is needed so that the next look at the page may succeed. `last` is the last page
     /// that the caller wants.
     pub(crate) async fn bring_in(
-        self: &Arc<Self>,
+        &self,
         call: &Call<'_>,
         handle: &Handle,
         missing: Missing,
@@ -287,7 +290,7 @@ impl Engine {
 
     /// Starts reading a range that will be wanted soon.
     pub(crate) async fn will_need(
-        self: &Arc<Self>,
+        &self,
         handle: &Handle,
         bytes: Range<u64>,
     ) -> Result<(), AccessError> {
@@ -298,7 +301,7 @@ impl Engine {
             return Ok(());
         }
         let plan = FillPlan::unmarked(pages);
-        let call = self.call(
+        let call = self.dirty.call(
             handle,
             CallKind::Advise,
             bytes.start,
@@ -311,34 +314,37 @@ impl Engine {
     /// Those are freed first when they are written and memory is needed. Other dirty pages of the
     /// object or the store are left alone. Waits while the store has enough to do, no longer than
     /// for an answer.
-    pub(crate) async fn dont_need(self: &Arc<Self>, handle: &Handle, bytes: Range<u64>) {
+    pub(crate) async fn dont_need(&self, handle: &Handle, bytes: Range<u64>) {
         let object = &*handle.object;
         let end = bytes.end.min(object.length_bytes());
         let pages = bytes.start.div_ceil(PAGE_BYTES as u64)..pages_for(end);
         if pages.start >= pages.end {
             return;
         }
-        self.drop_clean(object, pages.clone());
+        self.pages.drop_clean(object, pages.clone());
         if object.is_anonymous()
             || lock(&object.dirty)
-                .next_untried(&self.slab, &pages)
+                .next_untried(&self.pages.slab, &pages)
                 .is_none()
         {
             return;
         }
         let dirty = Selection::all(Tag::Dirty, pages);
         let length_bytes = end.saturating_sub(bytes.start);
-        let call = self.call(handle, CallKind::Advise, bytes.start, length_bytes);
+        let call = self
+            .dirty
+            .call(handle, CallKind::Advise, bytes.start, length_bytes);
         let _waiting = self
+            .accounts
             .waiting(&call.waits, Cause::SyncWrites)
             .counted(Counter::SyncWaitedUs);
-        let written = self.writeout(&handle.backing, object, dirty);
+        let written = self.writeback.writeout(&handle.backing, object, dirty);
         // Advice has no answer: the flusher writes what the store takes too late.
         let _ = self.rt.timeout(self.settings.answer_timeout, written).await;
     }
 
     async fn fill_and_wait(
-        self: &Arc<Self>,
+        &self,
         call: &Call<'_>,
         handle: &Handle,
         page: u64,
@@ -348,7 +354,7 @@ impl Engine {
         if page >= pages_for(object.length_bytes()) {
             return Ok(());
         }
-        self.count(Counter::CacheMiss, 1);
+        self.accounts.count(Counter::CacheMiss, 1);
         let mut result = Ok(());
         for attempt in 0..READ_TRIES {
             let failures = object.read_failure_count();
@@ -360,7 +366,7 @@ impl Engine {
                     .filter(|plan| plan.pages.contains(&page))
                     .unwrap_or(alone)
             } else {
-                self.mark(Mark::ReadRetried);
+                self.accounts.mark(Mark::ReadRetried);
                 handle.stream.change(|state| {
                     state.max_pages /= 4;
                     state.reach_pages /= 4;
@@ -370,7 +376,7 @@ impl Engine {
             self.fill(call, (object, handle.home), plan, page..page + 1)
                 .await?;
             let key = key(object.number, page);
-            result = match self.memory.find(key) {
+            result = match self.pages.memory.find(key) {
                 Some(frame) => {
                     let page = (frame, key);
                     self.wait_for_fill(call, object, page, failures).await
@@ -383,7 +389,7 @@ impl Engine {
                 return result;
             }
         }
-        self.mark(Mark::ReadGivenUp);
+        self.accounts.mark(Mark::ReadGivenUp);
         result
     }
 
@@ -396,20 +402,24 @@ impl Engine {
         failures: u64,
     ) -> Result<(), AccessError> {
         // A page with content is held by a writer, or by a cut.
-        let is_read = self.memory.frames.word(frame) & flag::UPTODATE == 0;
+        let is_read = self.pages.memory.frames.word(frame) & flag::UPTODATE == 0;
         let cause = if is_read {
             Cause::StoreRead
         } else {
             Cause::PageHeld
         };
-        let waiting = self.waiting(&call.waits, cause);
-        self.page_settles(object, frame, key, flag::EXCLUSIVE)
+        let waiting = self.accounts.waiting(&call.waits, cause);
+        self.pages
+            .page_settles(object, frame, key, flag::EXCLUSIVE)
             .await?;
         drop(waiting);
-        if self.memory.frames.owner(frame) == key {
-            if is_crowded(self.memory.frames.word(frame)) {
-                let _waiting = self.waiting(&call.waits, Cause::PageHeld);
-                return self.guard_drops(object, frame, key, is_holdable).await;
+        if self.pages.memory.frames.owner(frame) == key {
+            if is_crowded(self.pages.memory.frames.word(frame)) {
+                let _waiting = self.accounts.waiting(&call.waits, Cause::PageHeld);
+                return self
+                    .pages
+                    .guard_drops(object, frame, key, is_holdable)
+                    .await;
             }
             return Ok(());
         }

@@ -8,12 +8,12 @@
 //! be dropped anywhere: what is under way ends by itself.
 
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::event::CallKind;
 use crate::file::{MOST_UNDER_WAY, ReadRequest};
 use crate::flow::fill::{FillPlan, Touch};
 use crate::handle::Handle;
+use crate::parts::{Files, Pages};
 use crate::state::frame::{FrameTable, flag};
 use crate::state::index::{LONGEST_BYTES, key};
 use crate::state::object::ObjectState;
@@ -22,7 +22,6 @@ use forebay_base::units::{byte_of, page_of};
 use forebay_law::blame::Cause;
 use forebay_rt::driver::NextTurn;
 use forebay_rt::wait::either;
-use std::sync::Arc;
 
 /// So many times as many requests as may be under way are begun before the first of them has ended,
 /// because some end sooner than others. Their pages have to stay in memory until they are copied.
@@ -86,12 +85,12 @@ impl Ahead {
     }
 }
 
-impl Engine {
-    /// Reads what [`Engine::read_many_resident`] left, with at most `most` reads of the store under
+impl Files {
+    /// Reads what [`Pages::read_many_resident`] left, with at most `most` reads of the store under
     /// way. A store that fails for one request does not end the others; the first failure in the
     /// order of the requests is returned.
     pub(crate) async fn read_many(
-        self: &Arc<Self>,
+        &self,
         handle: &Handle,
         requests: &mut [ReadRequest<'_>],
         most: usize,
@@ -103,7 +102,7 @@ impl Engine {
         };
         let mut first_failure = Ok(());
         for at in 0..requests.len() {
-            if self.read_on(handle, &mut requests[at]) {
+            if self.pages.read_on(handle, &mut requests[at]) {
                 continue;
             }
             let mut read = self.begin_ahead(handle, (requests, at), &mut ahead).await;
@@ -120,13 +119,13 @@ impl Engine {
                 Ok(()) => {}
             }
         }
-        self.told(CallKind::Read, first_failure)
+        self.accounts.told(CallKind::Read, first_failure)
     }
 
     /// Begins to read for the request at `at` and for those after it. While that one has not come
     /// in, and there are more than may be under way, begins one for each that ends.
     async fn begin_ahead(
-        self: &Arc<Self>,
+        &self,
         handle: &Handle,
         (requests, at): (&[ReadRequest<'_>], usize),
         ahead: &mut Ahead,
@@ -134,7 +133,7 @@ impl Engine {
         let end = requests.len().min(at + BEGUN_TIMES * ahead.under_way.most);
         ahead.begun = ahead.begun.max(at);
         loop {
-            ahead.under_way.forget_settled(&self.memory.frames);
+            ahead.under_way.forget_settled(&self.pages.memory.frames);
             while ahead.begins_more(at, end) {
                 let read = &requests[ahead.begun];
                 match self.begin_read(handle, read, &mut ahead.under_way).await {
@@ -162,24 +161,84 @@ impl Engine {
         let object = &*handle.object;
         let page = page_of(request.offset_bytes + request.done_bytes as u64);
         let key = key(object.number, page);
-        let Some(frame) = self.memory.find(key) else {
+        let Some(frame) = self.pages.memory.find(key) else {
             return Ok(false);
         };
-        if self.memory.frames.word(frame) & flag::EXCLUSIVE == 0 {
+        if self.pages.memory.frames.word(frame) & flag::EXCLUSIVE == 0 {
             return Ok(false);
         }
         handle.stream.note_waited();
-        let call = self.call(handle, CallKind::Read, byte_of(page), PAGE_BYTES as u64);
-        let _waiting = self.waiting(&call.waits, Cause::StoreRead);
+        let call = self
+            .dirty
+            .call(handle, CallKind::Read, byte_of(page), PAGE_BYTES as u64);
+        let _waiting = self.accounts.waiting(&call.waits, Cause::StoreRead);
         let mut settled = None;
         let settles = async {
-            let ended = self.page_settles(object, frame, key, flag::EXCLUSIVE);
+            let ended = self.pages.page_settles(object, frame, key, flag::EXCLUSIVE);
             settled = Some(ended.await);
         };
         either(settles, NextTurn::default()).await;
         settled.map_or(Ok(true), |settled| settled.map(|()| false))
     }
 
+    /// Begins to read what is missing of a request, without waiting for it.
+    async fn begin_read(
+        &self,
+        handle: &Handle,
+        request: &ReadRequest<'_>,
+        under_way: &mut UnderWay,
+    ) -> Result<(), AccessError> {
+        let object = &*handle.object;
+        let (done, wanted) = (request.done_bytes, wanted_bytes(object, request));
+        if done >= wanted {
+            return Ok(());
+        }
+        let page = page_of(request.offset_bytes + done as u64);
+        let last = page_of(request.offset_bytes + wanted as u64 - 1);
+        let key = key(object.number, page);
+        if self.pages.memory.find(key).is_some() {
+            return Ok(());
+        }
+        self.accounts.count(Counter::CacheMiss, 1);
+        let left_bytes = (wanted - done) as u64;
+        let call = self
+            .dirty
+            .call(handle, CallKind::Read, byte_of(page), left_bytes);
+        let touch = Touch::miss(page, last - page + 1);
+        let planned = self.plan_fill(object, &handle.stream, touch);
+        let plan = planned
+            .filter(|plan| plan.pages.contains(&page))
+            .unwrap_or(FillPlan::unmarked(page..page + 1));
+        self.fill(&call, (object, handle.home), plan, page..page + 1)
+            .await?;
+        if let Some(frame) = self.pages.memory.find(key) {
+            under_way.note(frame, key);
+        }
+        Ok(())
+    }
+
+    /// Waits for the rest of a request and copies it.
+    async fn end_read(
+        &self,
+        handle: &Handle,
+        request: &mut ReadRequest<'_>,
+    ) -> Result<(), AccessError> {
+        let (offset_bytes, begun) = (request.offset_bytes, request.done_bytes);
+        let mut read = self
+            .read_until_told::<false>(handle, (&mut *request.buffer, begun), offset_bytes)
+            .await;
+        if matches!(read, Err(AccessError::Store(_))) {
+            // What was begun ahead failed. As in any other read, the page is then tried alone.
+            read = self
+                .read_until_told::<false>(handle, (&mut *request.buffer, begun), offset_bytes)
+                .await;
+        }
+        request.done_bytes = read?;
+        Ok(())
+    }
+}
+
+impl Pages {
     /// Serves the requests whose pages are resident, and the others as far as theirs are. True if
     /// nothing is left.
     pub(crate) fn read_many_resident(
@@ -204,60 +263,6 @@ impl Engine {
         let (copied, missing) = self.read_resident(handle, rest, offset_bytes + done as u64);
         request.done_bytes += copied;
         missing.is_none()
-    }
-
-    /// Begins to read what is missing of a request, without waiting for it.
-    async fn begin_read(
-        self: &Arc<Self>,
-        handle: &Handle,
-        request: &ReadRequest<'_>,
-        under_way: &mut UnderWay,
-    ) -> Result<(), AccessError> {
-        let object = &*handle.object;
-        let (done, wanted) = (request.done_bytes, wanted_bytes(object, request));
-        if done >= wanted {
-            return Ok(());
-        }
-        let page = page_of(request.offset_bytes + done as u64);
-        let last = page_of(request.offset_bytes + wanted as u64 - 1);
-        let key = key(object.number, page);
-        if self.memory.find(key).is_some() {
-            return Ok(());
-        }
-        self.count(Counter::CacheMiss, 1);
-        let left_bytes = (wanted - done) as u64;
-        let call = self.call(handle, CallKind::Read, byte_of(page), left_bytes);
-        let touch = Touch::miss(page, last - page + 1);
-        let planned = self.plan_fill(object, &handle.stream, touch);
-        let plan = planned
-            .filter(|plan| plan.pages.contains(&page))
-            .unwrap_or(FillPlan::unmarked(page..page + 1));
-        self.fill(&call, (object, handle.home), plan, page..page + 1)
-            .await?;
-        if let Some(frame) = self.memory.find(key) {
-            under_way.note(frame, key);
-        }
-        Ok(())
-    }
-
-    /// Waits for the rest of a request and copies it.
-    async fn end_read(
-        self: &Arc<Self>,
-        handle: &Handle,
-        request: &mut ReadRequest<'_>,
-    ) -> Result<(), AccessError> {
-        let (offset_bytes, begun) = (request.offset_bytes, request.done_bytes);
-        let mut read = self
-            .read_until_told::<false>(handle, (&mut *request.buffer, begun), offset_bytes)
-            .await;
-        if matches!(read, Err(AccessError::Store(_))) {
-            // What was begun ahead failed. As in any other read, the page is then tried alone.
-            read = self
-                .read_until_told::<false>(handle, (&mut *request.buffer, begun), offset_bytes)
-                .await;
-        }
-        request.done_bytes = read?;
-        Ok(())
     }
 
     /// Fetches ahead what the next reads of a batch will touch: the buckets of the later reads, the

@@ -16,11 +16,11 @@ pub(crate) use self::tally::Tally;
 
 use crate::books::calls::Call;
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::alloc::Want;
 use crate::lists::{List, Source};
 use crate::memory::Home;
+use crate::parts::Reclaim;
 use crate::state::batch::Batch;
 use crate::state::node::Node;
 use crate::state::zone::Zone;
@@ -32,13 +32,14 @@ use forebay_law::scan::{ScanInputs, ScanTargets, TOP_PRIORITY, rebalance};
 /// among others, and each pass over a large memory with nothing to free looks at all of it.
 const POLL_PAGES: u64 = 32_768;
 
-impl Engine {
+impl Reclaim {
     /// Reclaims for a caller that found no frame. Returns the pages freed.
     pub(crate) async fn direct_reclaim(&self, call: &Call<'_>, want: Want) -> u64 {
         let node = want.home.node;
-        let _waiting = self.waiting(&call.waits, Cause::DirectReclaim);
-        self.count(Counter::Allocstall, 1);
-        self.record(&Event::MmVmscanDirectReclaimBegin { nid: node });
+        let _waiting = self.accounts.waiting(&call.waits, Cause::DirectReclaim);
+        self.accounts.count(Counter::Allocstall, 1);
+        self.accounts
+            .record(&Event::MmVmscanDirectReclaimBegin { nid: node });
         let mut reclaimed = 0;
         for force_deactivate in [false, true] {
             let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
@@ -51,8 +52,8 @@ impl Engine {
                 break;
             }
         }
-        self.memory.nodes[node].note_refaults();
-        self.record(&Event::MmVmscanDirectReclaimEnd {
+        self.pages.memory.nodes[node].note_refaults();
+        self.accounts.record(&Event::MmVmscanDirectReclaimEnd {
             nr_reclaimed: reclaimed,
         });
         reclaimed
@@ -63,13 +64,13 @@ impl Engine {
         for priority in (0..=TOP_PRIORITY).rev() {
             control.priority = priority;
             control.begin_pass();
-            let nodes = &self.memory.nodes;
+            let nodes = &self.pages.memory.nodes;
             for at in 0..home.reach(nodes.len()) {
                 let node = &nodes[(home.node + at) % nodes.len()];
                 self.shrink_node(node, node.top_class(), control).await;
             }
             if self.past.waits_for_events() {
-                self.wait_for_progress(&self.memory.nodes[home.node], control)
+                self.wait_for_progress(&self.pages.memory.nodes[home.node], control)
                     .await;
             }
             total_scanned += control.scanned;
@@ -95,10 +96,10 @@ impl Engine {
         let before = (control.reclaimed, control.tally, control.scanned);
         control.tally = Tally::default();
         let mut pages = 0;
-        for zone in self.memory.zones_up_to(node, class) {
+        for zone in self.pages.memory.zones_up_to(node, class) {
             let is_meant = !control.zones_over_only || zone.pages_over() > 0;
             if zone.managed_pages() > 0 && is_meant {
-                pages += self.memory.reclaimable_pages(zone);
+                pages += self.pages.memory.reclaimable_pages(zone);
                 self.shrink_zone(zone, control).await;
             }
         }
@@ -123,7 +124,11 @@ impl Engine {
     pub(crate) async fn shrink_zone(&self, zone: &Zone, control: &mut ScanControl<'_>) {
         let inputs = self.scan_inputs(zone, control);
         let is_kswapd = control.who == Who::Kswapd;
-        let targets = self.memory.lists.targets(zone.number, &inputs, is_kswapd);
+        let targets = self
+            .pages
+            .memory
+            .lists
+            .targets(zone.number, &inputs, is_kswapd);
         let mut left = targets;
         let mut adjusted = false;
         let at_start = control.reclaimed;
@@ -163,12 +168,12 @@ impl Engine {
     }
 
     fn scan_inputs(&self, zone: &Zone, control: &ScanControl<'_>) -> ScanInputs {
-        let lists = self.memory.lists.of(zone.number);
+        let lists = self.pages.memory.lists.of(zone.number);
         let sizes = lists.sizes();
-        let node = &self.memory.nodes[zone.node];
+        let node = &self.pages.memory.nodes[zone.node];
         let gives_up = |is_file| {
             let refaulted = node.has_refaulted(is_file);
-            control.force_deactivate || self.memory.lists.gives_up(is_file, &sizes, refaulted)
+            control.force_deactivate || self.pages.memory.lists.gives_up(is_file, &sizes, refaulted)
         };
         ScanInputs {
             sizes,
@@ -177,7 +182,7 @@ impl Engine {
             cost: lists.cost(),
             free_pages: zone.free_pages(),
             high_mark_sum: zone.marks().high,
-            swap_has_room: self.memory.swap_has_room(),
+            swap_has_room: self.pages.memory.swap_has_room(),
             may_deactivate_anon: gives_up(false),
             may_deactivate_file: gives_up(true),
         }
@@ -192,7 +197,7 @@ impl Engine {
         wanted: u64,
         control: &mut ScanControl<'_>,
     ) -> bool {
-        let Source { list, is_judged } = self.memory.lists.source(zone.number, list);
+        let Source { list, is_judged } = self.pages.memory.lists.source(zone.number, list);
         if !is_judged {
             let inputs = self.scan_inputs(zone, control);
             let may = if list.is_file() {
@@ -237,14 +242,14 @@ impl Engine {
         class: usize,
         control: &mut ScanControl<'_>,
     ) {
-        for zone in self.memory.zones_up_to(node, class) {
+        for zone in self.pages.memory.zones_up_to(node, class) {
             self.age_active_anon_of(zone, control.priority).await;
         }
     }
 
     async fn age_active_anon_of(&self, zone: &Zone, priority: u32) {
-        let sizes = self.memory.lists.of(zone.number).sizes();
-        if self.memory.lists.ages_anon(&sizes) && self.memory.swap_has_room() {
+        let sizes = self.pages.memory.lists.of(zone.number).sizes();
+        if self.pages.memory.lists.ages_anon(&sizes) && self.pages.memory.swap_has_room() {
             let wanted = Batch::LIMIT as u64;
             self.shrink_active(zone, List::ActiveAnon, wanted, priority)
                 .await;

@@ -8,12 +8,12 @@ mod anonymous;
 mod dropping;
 mod line;
 
-use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::event::CallKind;
 use crate::flow::sync::ALL_PAGES;
 use crate::handle::Handle;
 use crate::marks::Mark;
+use crate::parts::Files;
 use crate::state::backing::Backing;
 use crate::state::frame::flag;
 use crate::state::index::LONGEST_BYTES;
@@ -25,15 +25,14 @@ use forebay_base::{PAGE_BYTES, Span};
 use forebay_law::blame::Cause;
 use forebay_store::{Failure, IoKind, Request};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Zeros to write at a time if a store cannot discard.
 static ZEROS: [u8; 16 * PAGE_BYTES] = [0; 16 * PAGE_BYTES];
 
-impl Engine {
+impl Files {
     /// Makes the object `length_bytes` long. What was past that is gone, in the store too.
     pub(crate) async fn truncate(
-        self: &Arc<Self>,
+        &self,
         handle: &Handle,
         length_bytes: u64,
     ) -> Result<(), AccessError> {
@@ -41,14 +40,18 @@ impl Engine {
         if handle.object.is_anonymous() {
             return self.truncate_anonymous(handle, length_bytes).await;
         }
-        let (engine, backing) = (self.clone(), handle.backing.clone());
+        let (files, backing) = (self.shared(), handle.backing.clone());
         let given_up = page_of(length_bytes)..u64::MAX;
-        let call = self.call(handle, CallKind::Truncate, length_bytes, 0);
-        let waiting = self.waiting(&call.waits, Cause::Resize);
-        let place = self.place_in_line(&handle.object, given_up).await?;
+        let call = self.dirty.call(handle, CallKind::Truncate, length_bytes, 0);
+        let waiting = self.accounts.waiting(&call.waits, Cause::Resize);
+        let place = self
+            .writeback
+            .place_in_line(&handle.object, given_up)
+            .await?;
         drop(waiting);
-        let cut = async move { engine.truncate_file(&place, &backing, length_bytes).await };
-        self.resize_apart("truncate", (&call, handle), page_of(length_bytes), cut)
+        let cut = async move { files.truncate_file(&place, &backing, length_bytes).await };
+        self.writeback
+            .resize_apart("truncate", (&call, handle), page_of(length_bytes), cut)
             .await?
     }
 
@@ -61,7 +64,7 @@ impl Engine {
         length_bytes: u64,
     ) -> Result<(), AccessError> {
         let object = &**place.object();
-        let guard = self.resize_alone(place).await;
+        let guard = self.writeback.resize_alone(place).await;
         if length_bytes >= object.length_bytes() {
             return self.extend(object, backing, length_bytes, &guard).await;
         }
@@ -69,6 +72,7 @@ impl Engine {
         let before = guard.set_length(length_bytes);
         let behind = pages_for(length_bytes)..pages_for(before);
         if let Err(error) = self
+            .writeback
             .guards_drop(object, page_of(length_bytes)..behind.end)
             .await
         {
@@ -76,16 +80,17 @@ impl Engine {
             return Err(error);
         }
         // What was submitted before must not land after the cut.
-        self.writes_end(backing, object, &ALL_PAGES).await;
+        self.syncer.writes_end(backing, object, &ALL_PAGES).await;
         let reported = self
+            .writeback
             .report_length(backing, object, length_bytes, &guard)
             .await;
         if let Err(error) = reported {
-            self.mark(Mark::CutFailed);
+            self.accounts.mark(Mark::CutFailed);
             guard.set_length(before);
             return Err(error.into());
         }
-        self.drop_surely(object, backing, &behind).await;
+        self.writeback.drop_surely(object, backing, &behind).await;
         while self.zero_tail(object, length_bytes).await.is_err() {}
         Ok(())
     }
@@ -100,54 +105,63 @@ impl Engine {
         length_bytes: u64,
         guard: &ResizeGuard<'_>,
     ) -> Result<(), AccessError> {
-        self.writes_end(backing, object, &ALL_PAGES).await;
+        self.syncer.writes_end(backing, object, &ALL_PAGES).await;
         let reported = self
+            .writeback
             .report_length(backing, object, length_bytes, guard)
             .await;
-        reported.inspect_err(|_| self.mark(Mark::CutFailed))?;
+        reported.inspect_err(|_| self.accounts.mark(Mark::CutFailed))?;
         guard.set_length(length_bytes);
         Ok(())
     }
 
     /// Gives up an object that nobody will look for again: its pages are dropped, dirty or not, and
     /// the store is asked for nothing more.
-    pub(crate) async fn abandon(self: &Arc<Self>, handle: &Handle) -> Result<(), AccessError> {
-        let (engine, backing) = (self.clone(), handle.backing.clone());
-        let call = self.call(handle, CallKind::Discard, 0, handle.object.length_bytes());
-        let waiting = self.waiting(&call.waits, Cause::Resize);
-        let place = self.place_in_line(&handle.object, ALL_PAGES).await?;
+    pub(crate) async fn abandon(&self, handle: &Handle) -> Result<(), AccessError> {
+        let (files, backing) = (self.shared(), handle.backing.clone());
+        let call = self
+            .dirty
+            .call(handle, CallKind::Discard, 0, handle.object.length_bytes());
+        let waiting = self.accounts.waiting(&call.waits, Cause::Resize);
+        let place = self
+            .writeback
+            .place_in_line(&handle.object, ALL_PAGES)
+            .await?;
         drop(waiting);
         let give_up = async move {
             let object = &**place.object();
-            let guard = engine.resize_alone(&place).await;
+            let guard = files.writeback.resize_alone(&place).await;
             let before = guard.set_length(0);
             let pages = 0..pages_for(before);
-            if let Err(error) = engine.guards_drop(object, pages.clone()).await {
+            if let Err(error) = files.writeback.guards_drop(object, pages.clone()).await {
                 guard.set_length(before);
                 return Err(error);
             }
-            engine.writes_end(&backing, object, &ALL_PAGES).await;
-            engine.drop_surely(object, &backing, &pages).await;
+            files.syncer.writes_end(&backing, object, &ALL_PAGES).await;
+            files.writeback.drop_surely(object, &backing, &pages).await;
             object.length_unsynced.store(false, Ordering::Release);
             if let Some(changes) = object.to_commit() {
                 object.note_committed(changes);
             }
             Ok(())
         };
-        self.resize_apart("abandon", (&call, handle), 0, give_up)
+        self.writeback
+            .resize_apart("abandon", (&call, handle), 0, give_up)
             .await?
     }
 
     /// Gives a range up: it reads as zeros from now on.
     pub(crate) async fn discard(
-        self: &Arc<Self>,
+        &self,
         handle: &Handle,
         range: Range<u64>,
     ) -> Result<(), AccessError> {
         let object = &*handle.object;
         let length_bytes = range.end.saturating_sub(range.start);
-        let call = self.call(handle, CallKind::Discard, range.start, length_bytes);
-        let waiting = self.waiting(&call.waits, Cause::Resize);
+        let call = self
+            .dirty
+            .call(handle, CallKind::Discard, range.start, length_bytes);
+        let waiting = self.accounts.waiting(&call.waits, Cause::Resize);
         let end = range.end.min(self.settled_length(object).await?);
         drop(waiting);
         if range.start >= end {
@@ -161,29 +175,35 @@ impl Engine {
         self.write_zeros(handle, range.start..byte_of(whole.start))
             .await?;
         self.write_zeros(handle, byte_of(whole.end)..end).await?;
-        let waiting = self.waiting(&call.waits, Cause::Resize);
-        let place = self.place_in_line(&handle.object, whole.clone()).await?;
+        let waiting = self.accounts.waiting(&call.waits, Cause::Resize);
+        let place = self
+            .writeback
+            .place_in_line(&handle.object, whole.clone())
+            .await?;
         if object.is_anonymous() {
-            let guard = self.resize_alone(&place).await;
-            self.drop_pages(object, &handle.backing, whole).await?;
+            let guard = self.writeback.resize_alone(&place).await;
+            self.writeback
+                .drop_pages(object, &handle.backing, whole)
+                .await?;
             drop(guard);
             return Ok(());
         }
         drop(waiting);
         let bytes = byte_of(whole.start)..byte_of(whole.end);
-        let (engine, backing) = (self.clone(), handle.backing.clone());
+        let (files, backing) = (self.shared(), handle.backing.clone());
         let first = whole.start;
-        let give_up = async move { engine.discard_pages(&place, &backing, whole).await };
+        let give_up = async move { files.discard_pages(&place, &backing, whole).await };
         match self
+            .writeback
             .resize_apart("discard", (&call, handle), first, give_up)
             .await?
         {
             Err(AccessError::Store(error)) if error.failure == Failure::Unsupported => {
-                self.mark(Mark::DiscardUnsupported);
+                self.accounts.mark(Mark::DiscardUnsupported);
                 self.write_zeros(handle, bytes).await
             }
             Err(error @ AccessError::Store(_)) => {
-                self.mark(Mark::DiscardFailed);
+                self.accounts.mark(Mark::DiscardFailed);
                 Err(error)
             }
             other => other,
@@ -199,7 +219,7 @@ impl Engine {
             if let Some(_batch) = object.begin_batch() {
                 return Ok(object.length_bytes());
             }
-            self.resize_ends(object).await?;
+            self.accounts.resize_ends(object).await?;
         }
     }
 
@@ -212,7 +232,7 @@ impl Engine {
         pages: Range<u64>,
     ) -> Result<(), AccessError> {
         let object = &**place.object();
-        let guard = self.resize_alone(place).await;
+        let guard = self.writeback.resize_alone(place).await;
         // What was cut off since the caller looked is gone.
         let end = pages.end.min(pages_for(object.length_bytes()));
         let pages = pages.start.min(end)..end;
@@ -220,16 +240,16 @@ impl Engine {
             return Ok(());
         }
         guard.discards(&pages);
-        self.guards_drop(object, pages.clone()).await?;
+        self.writeback.guards_drop(object, pages.clone()).await?;
         // What was submitted before must not land after the discard.
-        self.writes_end(backing, object, &pages).await;
+        self.syncer.writes_end(backing, object, &pages).await;
         let request = Request {
             kind: IoKind::Discard,
             object: object.store_object(),
             offset_bytes: byte_of(pages.start),
             length_bytes: byte_of(pages.end - pages.start),
         };
-        let answer = self.ask(backing, request, Span::MAX).await;
+        let answer = self.writeback.ask(backing, request, Span::MAX).await;
         object.changed();
         answer.unwrap_or(Err(request.error(Failure::NoAnswer)))?;
         // The dirty pages there may have been the only reason for the length of the store's object.
@@ -240,13 +260,15 @@ impl Engine {
         if at_end {
             object.length_unsynced.store(true, Ordering::Release);
         }
-        self.drop_surely(object, backing, &pages).await;
+        self.writeback.drop_surely(object, backing, &pages).await;
         if at_end {
             let length_bytes = object.length_bytes();
-            let reported = self.report_length(backing, object, length_bytes, &guard);
+            let reported = self
+                .writeback
+                .report_length(backing, object, length_bytes, &guard);
             // If the store refuses, each sync asks again.
             if reported.await.is_err() {
-                self.mark(Mark::CommitLengthFailed);
+                self.accounts.mark(Mark::CommitLengthFailed);
             }
         }
         Ok(())
@@ -258,7 +280,7 @@ impl Engine {
             Origin::Anonymous { slots } => byte_of(slots.len() as u64),
         };
         if end_bytes > limit_bytes {
-            self.mark(Mark::TooFar);
+            self.accounts.mark(Mark::TooFar);
             return Err(AccessError::TooFar {
                 offset_bytes: end_bytes,
                 limit_bytes,
@@ -274,24 +296,25 @@ impl Engine {
             return Ok(());
         }
         let key = key(object.number, page_of(length_bytes));
-        while let Some(frame) = self.memory.find_surely(key) {
-            if let Ok(mut hold) = self.memory.frames.exclude(frame, key, flag::WRITEBACK) {
-                let arena = self.memory.frames.arena();
+        while let Some(frame) = self.pages.memory.find_surely(key) {
+            if let Ok(mut hold) = self
+                .pages
+                .memory
+                .frames
+                .exclude(frame, key, flag::WRITEBACK)
+            {
+                let arena = self.pages.memory.frames.arena();
                 arena.zero(&mut hold, start, PAGE_BYTES - start);
                 break;
             }
-            self.page_is_idle(object, frame, key).await?;
+            self.writeback.page_is_idle(object, frame, key).await?;
         }
         Ok(())
     }
 
     /// Zeros the part of `bytes` before the object's end, which may have been cut since the caller
     /// looked at it.
-    async fn write_zeros(
-        self: &Arc<Self>,
-        handle: &Handle,
-        bytes: Range<u64>,
-    ) -> Result<(), AccessError> {
+    async fn write_zeros(&self, handle: &Handle, bytes: Range<u64>) -> Result<(), AccessError> {
         let mut at = bytes.start;
         while at < bytes.end {
             let length = (bytes.end - at).min(ZEROS.len() as u64);

@@ -12,35 +12,37 @@ use crate::state::knobs::KnobValues;
 impl Engine {
     /// Turns the knobs of `changes`, and returns their old values. If one is refused, all stay.
     pub(crate) fn retune(&self, changes: &Changes) -> Result<Changes, BuildError> {
-        if self.is_closing() {
+        if self.accounts.is_closing() {
             return Err(BuildError::Closed);
         }
         let mut old = Changes::default();
-        let limit_pages_before = self.dirty_limits().thresh;
-        self.stores.check_keys(&changes.stores)?;
+        let limit_pages_before = self.dirty.dirty_limits().thresh;
+        self.dirty.stores.check_keys(&changes.stores)?;
         self.knobs.change(|values| {
             let after = self.check_changes(changes, values)?;
-            let moment = self.moment();
-            old = changes.old(&values, self.memory_bytes());
-            self.check_drains(&changes.stores)?;
+            let moment = self.dirty.moment();
+            old = changes.old(&values, self.pages.memory_bytes());
+            self.dirty.check_drains(&changes.stores)?;
             if let Some(Some(at_risk)) = changes.at_risk {
-                self.check_at_risk(at_risk)?;
+                self.dirty.check_at_risk(at_risk)?;
             }
-            old.stores = self.stores.retune(&changes.stores)?;
+            old.stores = self.dirty.stores.retune(&changes.stores)?;
             // Later, the moment before the change shows that a limit was turned down.
-            self.ledger.remember_turn(moment);
+            self.accounts.ledger.remember_turn(moment);
             self.smooth_limit();
             Ok::<_, BuildError>(after)
         })?;
         if changes.at_risk.is_some() {
-            self.stores.for_each(|backing| self.begin_drain(backing));
+            self.dirty
+                .stores
+                .for_each(|backing| self.dirty.begin_drain(backing));
         } else {
-            self.begin_drains(&changes.stores);
+            self.dirty.begin_drains(&changes.stores);
         }
         if let Some(memory_bytes) = changes.memory_bytes {
-            self.budget_becomes(memory_bytes);
+            self.reclaim.budget_becomes(memory_bytes);
         }
-        for backing in self.stores.all() {
+        for backing in self.dirty.stores.all() {
             // The limits may be lower now, and the next look for old pages sooner.
             backing.requests.ask_for_background();
             backing.requests.wake();
@@ -49,18 +51,18 @@ impl Engine {
             from: old.clone(),
             to: changes.clone(),
             limit_pages_before,
-            limit_pages: self.dirty_limits().thresh,
+            limit_pages: self.dirty.dirty_limits().thresh,
         };
-        self.incidents.turned(self.rt.now(), turn);
+        self.accounts.incidents.turned(self.rt.now(), turn);
         Ok(old)
     }
 
     /// Every knob as it is now.
     pub(crate) fn tuned(&self) -> Changes {
-        let mut all = Changes::all(&self.knobs.values(), self.memory_bytes());
-        self.stores.for_each(|backing| {
+        let mut all = Changes::all(&self.knobs.values(), self.pages.memory_bytes());
+        self.dirty.stores.for_each(|backing| {
             all.stores.push(StoreChanges {
-                store: self.stores.key_of(backing.number),
+                store: self.dirty.stores.key_of(backing.number),
                 min_ratio_percent: Some(backing.knobs.min_ratio_percent()),
                 max_ratio_percent: Some(backing.knobs.max_ratio_percent()),
                 strict_limit: Some(backing.knobs.strict_limit()),
@@ -85,8 +87,10 @@ impl Engine {
 
     /// Moves the smoothed limit to the present limit. From there it falls.
     fn smooth_limit(&self) {
-        let thresh = self.dirty_limits().thresh;
-        let dirty = self.global.pages();
-        self.global.advance_limit(thresh, dirty, self.now_ms());
+        let thresh = self.dirty.dirty_limits().thresh;
+        let dirty = self.dirty.global.pages();
+        self.dirty
+            .global
+            .advance_limit(thresh, dirty, self.accounts.now_ms());
     }
 }

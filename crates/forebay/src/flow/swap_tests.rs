@@ -28,13 +28,14 @@ fn pages_on_their_way_to_swap_take_no_vector_of_files() {
         });
         rt.sleep(Span::from_secs(1)).await;
         let under_way = engine
+            .dirty
             .stores
             .get(0)
             .writes_in_flight
             .load(Ordering::Acquire);
         assert!(under_way > 500, "{under_way} pages on their way");
-        let idle = (0..).map_while(|_| engine.vectors.take_idle());
+        let idle = (0..).map_while(|_| engine.pages.vectors.take_idle());
         let idle: Vec<_> = idle.collect();
-        assert_eq!(idle.len(), engine.vectors.count());
+        assert_eq!(idle.len(), engine.pages.vectors.count());
     });
 }

@@ -10,11 +10,11 @@
 
 use crate::books::calls::{Call, Waiting};
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::error::SyncError;
 use crate::flow::commit::PATIENCE;
 use crate::flow::writeout::Selection;
 use crate::marks::Mark;
+use crate::parts::Syncer;
 use crate::state::backing::Backing;
 use crate::state::commit_line::Committed;
 use crate::state::dirty_index::Tag;
@@ -69,11 +69,11 @@ struct Repeats {
 /// All pages of an object.
 pub(crate) const ALL_PAGES: Range<u64> = 0..u64::MAX;
 
-impl Engine {
-    /// Makes all pages of `object` that are dirty now durable, as [`Engine::sync_pages`] does, by a
+impl Syncer {
+    /// Makes all pages of `object` that are dirty now durable, as [`Syncer::sync_pages`] does, by a
     /// sync of this caller or of another one that begins after now.
     pub(crate) async fn sync_whole(
-        self: &Arc<Self>,
+        &self,
         call: &Call<'_>,
         object: &Arc<ObjectState>,
         cursor: &Mutex<Cursor>,
@@ -117,7 +117,7 @@ impl Engine {
     /// Makes the pages of `pages` of `object` that are dirty now durable. Reports a failure during
     /// the call, and one that the handle of `cursor` has not reported yet.
     pub(crate) async fn sync_pages(
-        self: &Arc<Self>,
+        &self,
         call: &Call<'_>,
         object: &Arc<ObjectState>,
         pages: Range<u64>,
@@ -127,9 +127,9 @@ impl Engine {
             .await
     }
 
-    /// As [`Engine::sync_pages`]. Calls `written` when the writes have ended, before the commit.
+    /// As [`Syncer::sync_pages`]. Calls `written` when the writes have ended, before the commit.
     async fn sync_in_steps(
-        self: &Arc<Self>,
+        &self,
         call: &Call<'_>,
         object: &Arc<ObjectState>,
         (pages, written): (Range<u64>, impl Fn()),
@@ -146,7 +146,7 @@ impl Engine {
             // In one step: a write that fails also reports it and makes its pages dirty again in
             // one step, so the write is either tagged here or reported below.
             let mut dirty = lock(&object.dirty);
-            dirty.tag_for_writing(&self.slab, pages.clone());
+            dirty.tag_for_writing(&self.pages.slab, pages.clone());
             call.waits.is_about(byte_of(dirty.dirty_pages()));
             object.errors.mark()
         };
@@ -167,7 +167,7 @@ impl Engine {
         match errors.check_and_advance(&mut lock(cursor), mark, is_good) {
             None => Ok(()),
             Some(error) => {
-                self.mark(Mark::SyncTold);
+                self.accounts.mark(Mark::SyncTold);
                 Err(error.into())
             }
         }
@@ -177,33 +177,35 @@ impl Engine {
     /// refuses. The failure is reported once that is done. Otherwise halves that fail after the
     /// report would be reported as another failure.
     async fn try_halves(
-        self: &Arc<Self>,
+        &self,
         call: &Call<'_>,
         object: &Arc<ObjectState>,
         pages: &Range<u64>,
         mark: ErrorMark,
     ) -> Result<(), SyncError> {
-        let backing = self.backing_of(object);
+        let backing = self.dirty.backing_of(object);
         let longest = self.settings.answer_timeout;
         let ends = self.rt.now() + longest;
         for _ in 0..HALVINGS {
             let has_news = object.errors.mark() != mark;
             let has_failed = object.failed_pages.load(Ordering::Relaxed) > 0;
-            let untried = lock(&object.dirty).next_untried(&self.slab, pages);
+            let untried = lock(&object.dirty).next_untried(&self.pages.slab, pages);
             if !has_news || !has_failed || untried.is_none() || self.rt.now() > ends {
                 break;
             }
             let written = pin!(async {
                 let untried = Selection::all(Tag::Dirty, pages.clone()).awaited();
-                self.writeout(&backing, object, untried).await;
+                self.writeback.writeout(&backing, object, untried).await;
                 self.writes_end(&backing, object, pages).await;
             });
             let waiting = self.sync_waits(call, Cause::SyncWrites);
-            let written = self.while_progressing(&backing, object, longest, written);
+            let written = self
+                .pages
+                .while_progressing(&backing, object, longest, written);
             let is_written = written.await.is_some();
             drop(waiting);
             if !is_written {
-                self.mark(Mark::SyncWritesUnanswered);
+                self.accounts.mark(Mark::SyncWritesUnanswered);
                 return Err(unanswered(object, longest));
             }
         }
@@ -214,13 +216,13 @@ impl Engine {
     /// Fails only if the store does not answer. `forgotten` is the number of forgotten commits
     /// before the pages were tagged.
     async fn sync_tagged(
-        self: &Arc<Self>,
+        &self,
         call: &Call<'_>,
         object: &Arc<ObjectState>,
         (pages, written): (&Range<u64>, impl Fn()),
         forgotten: u64,
     ) -> Result<(), SyncError> {
-        let backing = self.backing_of(object);
+        let backing = self.dirty.backing_of(object);
         let longest = self.settings.answer_timeout;
         let mut repeats = Repeats {
             forgotten,
@@ -233,27 +235,29 @@ impl Engine {
                 self.commit_under_way_ends(&backing, object, pages).await;
                 self.first_page_lands(&backing, object, pages).await;
                 let before = put_back();
-                self.writeout(&backing, object, tagged).await;
+                self.writeback.writeout(&backing, object, tagged).await;
                 let is_all_taken = self.next_to_write(object, pages).is_none();
                 self.writes_end(&backing, object, pages).await;
                 is_all_taken && put_back() == before
             });
             let waiting = self.sync_waits(call, Cause::SyncWrites);
-            let ended = self.while_progressing(&backing, object, longest, writes);
+            let ended = self
+                .pages
+                .while_progressing(&backing, object, longest, writes);
             let Some(is_all_written) = ended.await else {
-                self.mark(Mark::SyncWritesUnanswered);
+                self.accounts.mark(Mark::SyncWritesUnanswered);
                 return Err(unanswered(object, longest));
             };
             drop(waiting);
             written();
             let waiting = self.sync_waits(call, Cause::Commit);
-            let committed = self.commit(&backing, object).await;
+            let committed = self.writeback.commit(&backing, object).await;
             drop(waiting);
             match committed {
                 Committed::Durable | Committed::Forgotten => {}
                 Committed::Failed(_) => return Ok(()),
                 Committed::NoAnswer => {
-                    self.mark(Mark::SyncCommitUnanswered);
+                    self.accounts.mark(Mark::SyncCommitUnanswered);
                     return Err(unanswered(object, longest));
                 }
             }
@@ -275,7 +279,7 @@ impl Engine {
             };
             let _waiting = self.sync_waits(call, cause);
             if !self.busy_page_settles(object, left, longest).await {
-                self.mark(Mark::SyncPageUnanswered);
+                self.accounts.mark(Mark::SyncPageUnanswered);
                 return Err(unanswered(object, longest));
             }
         }
@@ -318,7 +322,7 @@ impl Engine {
         if is_spared {
             // A failure is in the object's sequence of errors, and the write's own commit says if
             // there is no answer.
-            self.commit(backing, object).await;
+            self.writeback.commit(backing, object).await;
         }
     }
 
@@ -326,7 +330,7 @@ impl Engine {
     fn first_if_few(&self, object: &ObjectState, pages: &Range<u64>, few: u64) -> Option<u64> {
         let dirty = lock(&object.dirty);
         let are_few = dirty.dirty_pages() <= few;
-        let first = || dirty.next_tagged(&self.slab, Tag::ToWrite, pages.clone());
+        let first = || dirty.next_tagged(&self.pages.slab, Tag::ToWrite, pages.clone());
         are_few.then(first).flatten()
     }
 
@@ -345,17 +349,17 @@ impl Engine {
         }
         let (now, longest) = (self.rt.now(), self.settings.answer_timeout);
         if now > *repeats.ends.get_or_insert(now + longest) {
-            self.mark(Mark::SyncForgottenTooOften);
+            self.accounts.mark(Mark::SyncForgottenTooOften);
             return Err(unanswered(object, longest));
         }
         repeats.forgotten = forgotten;
-        lock(&object.dirty).tag_for_writing(&self.slab, pages.clone());
+        lock(&object.dirty).tag_for_writing(&self.pages.slab, pages.clone());
         Ok(true)
     }
 
     /// The sync `call` waits for `cause`.
     fn sync_waits<'a>(&'a self, call: &'a Call<'_>, cause: Cause) -> Waiting<'a> {
-        let waiting = self.waiting(&call.waits, cause);
+        let waiting = self.accounts.waiting(&call.waits, cause);
         waiting.counted(Counter::SyncWaitedUs)
     }
 
@@ -365,7 +369,7 @@ impl Engine {
     }
 
     fn next_in(&self, object: &ObjectState, tag: Tag, pages: &Range<u64>) -> Option<u64> {
-        lock(&object.dirty).next_tagged(&self.slab, tag, pages.clone())
+        lock(&object.dirty).next_tagged(&self.pages.slab, tag, pages.clone())
     }
 
     /// Waits until every write of `pages` that was submitted up to now has ended.
@@ -397,17 +401,18 @@ impl Engine {
     async fn busy_page_settles(&self, object: &ObjectState, page: u64, longest: Span) -> bool {
         if object.is_cut_at(page) {
             // It is being cut off, or is about to be.
-            self.mark(Mark::SyncMetCut);
-            return self.resize_ends(object).await.is_ok();
+            self.accounts.mark(Mark::SyncMetCut);
+            return self.accounts.resize_ends(object).await.is_ok();
         }
         let key = key(object.number, page);
-        let Some(frame) = self.memory.find_surely(key) else {
+        let Some(frame) = self.pages.memory.find_surely(key) else {
             return true;
         };
-        self.word_becomes(frame, key, longest, |word| {
-            is_holdable(word) && word & flag::WRITEBACK == 0
-        })
-        .await
+        self.pages
+            .word_becomes(frame, key, longest, |word| {
+                is_holdable(word) && word & flag::WRITEBACK == 0
+            })
+            .await
     }
 }
 

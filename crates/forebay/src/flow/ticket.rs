@@ -1,7 +1,7 @@
 //! Requests that one caller waits for (commit, set length, discard), and work that a caller may
 //! leave but that must not stay half done.
 
-use crate::engine::Engine;
+use crate::parts::Writeback;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::object::ObjectState;
@@ -28,7 +28,7 @@ impl Finish for Ticket {
     }
 }
 
-impl Engine {
+impl Writeback {
     /// Submits a request without pages and waits for its end, however long that takes: a ticket
     /// that waits for the answer to one request cannot be used for the next.
     pub(crate) async fn answer(
@@ -39,12 +39,12 @@ impl Engine {
     ) -> Result<(), StoreError> {
         // A commit is at work as its caller says.
         let is_aside = request.kind != IoKind::Commit;
-        let at_work = is_aside.then(|| self.at_work(backing, Part::Aside));
+        let at_work = is_aside.then(|| self.dirty.at_work(backing, Part::Aside));
         let io = Io::new(request, Vec::new(), ticket.clone(), 0);
         self.submit(backing, io);
         let result = ticket.0.take().await;
         drop(at_work);
-        self.note_outcome(backing, request.kind, &result);
+        self.accounts.note_outcome(backing, request.kind, &result);
         if result.is_ok() && matches!(request.kind, IoKind::SetLength | IoKind::Discard) {
             // There may be room now.
             backing.pardon();
@@ -64,7 +64,7 @@ impl Engine {
         let answer = self.answer(backing, request, &ticket);
         let answer = self.rt.timeout(longest, answer).await;
         if answer.is_err() {
-            self.overdue("a store's answer", longest);
+            self.accounts.overdue("a store's answer", longest);
         }
         answer.ok()
     }
@@ -83,9 +83,9 @@ impl Engine {
         let (reporter, of) = (slot.clone(), object.clone());
         // An object with requests in flight is not forgotten.
         of.changes_in_flight.fetch_add(1, Ordering::AcqRel);
-        let engine = self.shared();
+        let accounts = self.accounts.clone();
         self.rt.spawn(name, async move {
-            let result = engine.watched(name, work).await;
+            let result = accounts.watched(name, work).await;
             of.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
             reporter.set(result);
         });
@@ -95,7 +95,7 @@ impl Engine {
                 return result;
             }
             if object.cuts.ended() == ended {
-                self.overdue(name, longest);
+                self.accounts.overdue(name, longest);
                 return None;
             }
         }

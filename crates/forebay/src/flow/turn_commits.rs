@@ -6,8 +6,8 @@
 //! then, because its store has only noted them, the commit begins before that wait
 //! (docs/decisions/0096).
 
-use crate::engine::Engine;
 use crate::flow::commit::commit_for;
+use crate::parts::Writeback;
 use crate::state::backing::Backing;
 use crate::state::commit_line::{Committed, Joined};
 use crate::state::object::ObjectState;
@@ -54,7 +54,7 @@ impl Drop for WrittenTurn {
     }
 }
 
-impl Engine {
+impl Writeback {
     /// Waits for the commit of the turn before `turn`, and for that of `turn` itself unless it
     /// wrote as many `pages` as its limit allows. A turn of fewer has written all there was: under
     /// a small limit nothing more comes before its pages are free.
@@ -117,8 +117,8 @@ impl Engine {
                 break;
             }
             self.commit_beside(backing, object, turn.step_pages);
-            if self.until(deadline, listener).await.is_none() {
-                self.overdue("a store's answer", longest);
+            if self.accounts.until(deadline, listener).await.is_none() {
+                self.accounts.overdue("a store's answer", longest);
                 self.put_off(object, backing);
                 return;
             }

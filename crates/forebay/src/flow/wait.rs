@@ -2,10 +2,10 @@
 //! which the wait is reported (promise 7).
 
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::event::Event;
 use crate::marks::Mark;
+use crate::parts::{Accounts, Pages};
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
 use crate::state::index::page_of;
@@ -24,7 +24,7 @@ use std::pin::Pin;
 /// store may take for an answer.
 const TIMES_OF_OTHERS: u64 = 3;
 
-impl Engine {
+impl Pages {
     /// Waits until `ready` accepts the word of `frame`, or the frame has another page. False if
     /// `longest` passed first.
     pub(crate) async fn word_becomes(
@@ -40,9 +40,9 @@ impl Engine {
             if ready(word) || self.memory.frames.owner(frame) != key {
                 return true;
             }
-            if self.until(deadline, listener).await.is_none() {
-                self.mark(Mark::PageOverdue);
-                self.overdue("a page", longest);
+            if self.accounts.until(deadline, listener).await.is_none() {
+                self.accounts.mark(Mark::PageOverdue);
+                self.accounts.overdue("a page", longest);
                 return false;
             }
         }
@@ -89,6 +89,44 @@ impl Engine {
         })
     }
 
+    /// The output of a future that waits for writes of `object`, or none if they make no progress.
+    /// They make none if `longest` passes without the store finishing anything, or a few times as
+    /// much without a step of the object's own: a request may be lost while others end.
+    pub(crate) async fn while_progressing<F: Future>(
+        &self,
+        backing: &Backing,
+        object: &ObjectState,
+        longest: Span,
+        mut future: Pin<&mut F>,
+    ) -> Option<F::Output> {
+        // The oldest write ends, or there is none and the next page is another one.
+        let progress = || {
+            let oldest = backing.oldest_write(object.number);
+            let next = || lock(&object.dirty).next_tagged(&self.slab, Tag::ToWrite, 0..u64::MAX);
+            (oldest, oldest.is_none().then(next))
+        };
+        let mut seen = progress();
+        let mut since = self.rt.now();
+        loop {
+            let before = backing.written.load(Ordering::Relaxed);
+            if let Ok(output) = self.rt.timeout(longest, future.as_mut()).await {
+                return Some(output);
+            }
+            let is_silent = backing.written.load(Ordering::Relaxed) == before;
+            let (now, waited) = (progress(), self.rt.now().since(since));
+            let is_stuck = now == seen && waited >= longest.saturating_mul(TIMES_OF_OTHERS);
+            if is_silent || is_stuck {
+                self.accounts.overdue("a store's answer", waited);
+                return None;
+            }
+            if now != seen {
+                (seen, since) = (now, self.rt.now());
+            }
+        }
+    }
+}
+
+impl Accounts {
     /// Waits until the object is not being resized, which a silent store may prevent.
     pub(crate) async fn resize_ends(&self, object: &ObjectState) -> Result<(), AccessError> {
         loop {
@@ -146,42 +184,6 @@ impl Engine {
     pub(crate) async fn rest(&self, span: Span) {
         // Whichever came first, the caller looks again.
         let _ = self.rt.timeout(span, self.closed.listen()).await;
-    }
-
-    /// The output of a future that waits for writes of `object`, or none if they make no progress.
-    /// They make none if `longest` passes without the store finishing anything, or a few times as
-    /// much without a step of the object's own: a request may be lost while others end.
-    pub(crate) async fn while_progressing<F: Future>(
-        &self,
-        backing: &Backing,
-        object: &ObjectState,
-        longest: Span,
-        mut future: Pin<&mut F>,
-    ) -> Option<F::Output> {
-        // The oldest write ends, or there is none and the next page is another one.
-        let progress = || {
-            let oldest = backing.oldest_write(object.number);
-            let next = || lock(&object.dirty).next_tagged(&self.slab, Tag::ToWrite, 0..u64::MAX);
-            (oldest, oldest.is_none().then(next))
-        };
-        let mut seen = progress();
-        let mut since = self.rt.now();
-        loop {
-            let before = backing.written.load(Ordering::Relaxed);
-            if let Ok(output) = self.rt.timeout(longest, future.as_mut()).await {
-                return Some(output);
-            }
-            let is_silent = backing.written.load(Ordering::Relaxed) == before;
-            let (now, waited) = (progress(), self.rt.now().since(since));
-            let is_stuck = now == seen && waited >= longest.saturating_mul(TIMES_OF_OTHERS);
-            if is_silent || is_stuck {
-                self.overdue("a store's answer", waited);
-                return None;
-            }
-            if now != seen {
-                (seen, since) = (now, self.rt.now());
-            }
-        }
     }
 
     /// The future's output, or none if `longest` passes without the store finishing anything: a

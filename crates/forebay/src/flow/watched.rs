@@ -5,7 +5,7 @@
 //! What such a task held goes back by guards when it is dropped, as when a runtime ends.
 
 use crate::counters::Counter;
-use crate::engine::Engine;
+use crate::parts::Accounts;
 use forebay_base::Span;
 use std::future::Future;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use std::sync::Arc;
 /// The pause before a task that ended is started again, and the longest one: it doubles each time.
 const PAUSE: (Span, Span) = (Span::from_secs(1), Span::from_secs(60));
 
-impl Engine {
+impl Accounts {
     /// Runs what `begin` makes as a task, and again whenever it ends before the cache is closed.
     pub(crate) fn keep<F>(
         self: &Arc<Self>,
         name: &'static str,
-        begin: impl Fn(Arc<Engine>) -> F + Send + 'static,
+        begin: impl Fn() -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
-        let engine = self.clone();
+        let accounts = self.clone();
         self.rt.spawn(name, async move {
             let mut pause = PAUSE.0;
             loop {
-                engine.rt.caught(begin(engine.clone())).await;
-                if engine.is_closing() {
+                accounts.rt.caught(begin()).await;
+                if accounts.is_closing() {
                     return;
                 }
-                engine.task_ended(name, "it is started again");
-                engine.rest(pause).await;
+                accounts.task_ended(name, "it is started again");
+                accounts.rest(pause).await;
                 pause = pause.saturating_mul(2).min(PAUSE.1);
             }
         });
@@ -63,6 +63,7 @@ impl Engine {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::engine::Engine;
     use crate::incident::Happening;
     use crate::policy::Policy;
     use forebay_base::sync::atomic::{AtomicU32, Ordering};
@@ -76,7 +77,7 @@ mod tests {
             _ => None,
         });
         (
-            engine.records.counters.get(Counter::TaskEnds),
+            engine.accounts.records.counters.get(Counter::TaskEnds),
             names.collect(),
         )
     }
@@ -86,15 +87,17 @@ mod tests {
         let engine = Engine::alone(Rt::real(), Policy::default());
         let (begun, third) = (Arc::new(AtomicU32::new(0)), Arc::new(Gate::new(false)));
         let (count, gate) = (begun.clone(), third.clone());
-        engine.keep("test", move |engine| {
+        let accounts = engine.accounts.clone();
+        engine.accounts.keep("test", move || {
             let (number, gate) = (count.fetch_add(1, Ordering::AcqRel), gate.clone());
+            let accounts = accounts.clone();
             async move {
                 match number {
                     0 => panic!("a bug"),
                     1 => {}
                     _ => {
                         gate.open();
-                        engine.closed.listen().await;
+                        accounts.closed.listen().await;
                     }
                 }
             }
@@ -108,8 +111,11 @@ mod tests {
     #[test]
     fn work_that_panics_leaves_no_caller_waiting() {
         let engine = Engine::alone(Rt::real(), Policy::default());
-        assert_eq!(block_on(engine.watched("work", async { 7 })), Some(7));
-        let broken = engine.watched("work", async { panic!("a bug") });
+        assert_eq!(
+            block_on(engine.accounts.watched("work", async { 7 })),
+            Some(7)
+        );
+        let broken = engine.accounts.watched("work", async { panic!("a bug") });
         assert_eq!(block_on(broken), None::<()>);
         assert_eq!(ends(&engine), (1, vec!["work"]));
     }

@@ -2,7 +2,6 @@
 
 use crate::books::calls::Call;
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::event::CallKind;
 use crate::flow::alloc::Want;
@@ -11,6 +10,7 @@ use crate::flow::read::Missing;
 use crate::handle::Handle;
 use crate::marks::Mark;
 use crate::memory::FreshFrame;
+use crate::parts::{Files, Throttle};
 use crate::state::backing::Enqueued;
 use crate::state::dirtier::OwedPause;
 use crate::state::dirty_index::SlabFull;
@@ -26,7 +26,6 @@ use forebay_base::units::{byte_of, page_of, pages_for};
 use forebay_law::blame::Cause;
 use std::ops::Range;
 use std::pin::pin;
-use std::sync::Arc;
 
 /// Pages that are written without checking whether a resize or a pause is due. No more of them
 /// become dirty than the writer has left of its quota.
@@ -120,10 +119,10 @@ impl<'a> Piece<'a> {
     }
 }
 
-impl Engine {
+impl Files {
     /// Writes all of `bytes`.
     pub(crate) fn write(
-        self: &Arc<Self>,
+        &self,
         handle: &Handle,
         bytes: &[u8],
         offset_bytes: u64,
@@ -138,7 +137,7 @@ impl Engine {
     /// Writes those of `bytes` that lie before the object's end, wherever the end is when their
     /// turn comes: a caller that cuts the object meanwhile must not find it longer again.
     pub(super) fn overwrite(
-        self: &Arc<Self>,
+        &self,
         handle: &Handle,
         bytes: &[u8],
         offset_bytes: u64,
@@ -151,7 +150,7 @@ impl Engine {
     }
 
     async fn write_content(
-        self: &Arc<Self>,
+        &self,
         handle: &Handle,
         content: Content<'_>,
         offset_bytes: u64,
@@ -165,22 +164,22 @@ impl Engine {
             if content.keeps_length {
                 return outcome;
             }
-            self.told(CallKind::Write, outcome)
+            self.accounts.told(CallKind::Write, outcome)
         };
         let may_be_done = end_bytes <= LONGEST_BYTES && !handle.is_read_only;
         if may_be_done && let Some(number) = handle.object.cuts.last_of(&pages) {
             // A cut that was asked for before this write ends before it, even if no caller waits
             // for that cut any more. Later cuts are independent of it.
-            self.mark(Mark::WriteMetResize);
-            let call = Call::in_place(&mut call, self, handle, request);
-            let _waiting = self.waiting(&call.waits, Cause::Resize);
-            told(Box::pin(self.cuts_end(&handle.object, number, &pages)).await)?;
+            self.accounts.mark(Mark::WriteMetResize);
+            let call = Call::in_place(&mut call, &self.dirty, handle, request);
+            let _waiting = self.accounts.waiting(&call.waits, Cause::Resize);
+            told(Box::pin(self.accounts.cuts_end(&handle.object, number, &pages)).await)?;
         }
         told(self.check_write(handle, content, offset_bytes))?;
         if handle.dirtier.owes_a_pause() {
             // Boxed: it is rare, and writers should not carry its size twice.
-            let call = Call::in_place(&mut call, self, handle, request);
-            told(Box::pin(self.pay(call, handle, offset_bytes)).await)?;
+            let call = Call::in_place(&mut call, &self.dirty, handle, request);
+            told(Box::pin(self.throttle.pay(call, handle, offset_bytes)).await)?;
         }
         let mut spare = None;
         let mut done = 0;
@@ -191,16 +190,18 @@ impl Engine {
             done += written;
             // Anonymous memory counts against no dirty limit: no flusher would make room.
             if dirtied > 0 && !handle.object.is_anonymous() {
-                self.pages_are_dirty(handle, dirtied);
+                self.throttle.pages_are_dirty(handle, dirtied);
                 let ends = done == content.bytes.len();
-                let is_due = self.note_dirtied(&handle.backing, &handle.dirtier, dirtied, ends);
+                let is_due =
+                    self.throttle
+                        .note_dirtied(&handle.backing, &handle.dirtier, dirtied, ends);
                 if is_due || handle.dirtier.turn.is_taken() {
-                    let call = Call::in_place(&mut call, self, handle, request);
-                    told(self.pay(call, handle, from).await)?;
+                    let call = Call::in_place(&mut call, &self.dirty, handle, request);
+                    told(self.throttle.pay(call, handle, from).await)?;
                 }
             }
             if let Some(obstacle) = obstacle {
-                let call = Call::in_place(&mut call, self, handle, request);
+                let call = Call::in_place(&mut call, &self.dirty, handle, request);
                 told(self.overcome(call, handle, obstacle, &mut spare).await)?;
             }
         }
@@ -252,7 +253,7 @@ impl Engine {
         let mut done = 0;
         for page in pages.clone() {
             if page + STARTS_AHEAD < pages.end {
-                self.prefetch_page(object, page + STARTS_AHEAD);
+                self.pages.prefetch_page(object, page + STARTS_AHEAD);
             }
             let start = 0;
             if !self.overwrite_dirty(handle, Piece { page, start, bytes }) {
@@ -264,56 +265,6 @@ impl Engine {
             handle.stream.set_previous_page(pages.start + done - 1);
         }
         done
-    }
-
-    /// Lets a writer pause for what it dirtied, as long as the store finishes anything at all.
-    async fn pay(
-        &self,
-        call: &Call<'_>,
-        handle: &Handle,
-        offset_bytes: u64,
-    ) -> Result<(), AccessError> {
-        let Handle {
-            object,
-            backing,
-            dirtier,
-            ..
-        } = handle;
-        let mut turn = dirtier.turn.take();
-        if turn.is_none() {
-            let is_over = self.pause_along(dirtier, &call.waits).await;
-            if is_over && !dirtier.owes_a_pause() {
-                return self.check_failures(handle);
-            }
-            // The pause was not over in time, or was given up: this call is evaluated itself, with
-            // the turn if it is free. Otherwise all calls except one would pass the hard limit.
-            turn = dirtier.turn.take();
-        }
-        let longest = self.settings.answer_timeout;
-        let owed = OwedPause::of(dirtier);
-        let is_answered = {
-            let payer = Payer {
-                backing,
-                dirtier,
-                waits: &call.waits,
-                turn: turn.as_ref(),
-            };
-            let balance = pin!(self.balance_dirty_pages(payer));
-            let answered = self.while_answering(backing, longest, balance).await;
-            answered.is_some()
-        };
-        if is_answered {
-            owed.end();
-            drop(turn);
-            // A pause that waits for pages that cannot be written ends in a refusal.
-            return self.check_failures(handle);
-        }
-        self.mark(Mark::PauseUnanswered);
-        Err(AccessError::NotAnswering {
-            object: object.store_object().0,
-            page_index: page_of(offset_bytes),
-            waited: longest,
-        })
     }
 
     fn check_write(
@@ -329,53 +280,27 @@ impl Engine {
         };
         let end = offset_bytes.checked_add(content.bytes.len() as u64);
         if end.is_none_or(|end| end > limit_bytes) {
-            self.mark(Mark::TooFar);
+            self.accounts.mark(Mark::TooFar);
             return Err(AccessError::TooFar {
                 offset_bytes,
                 limit_bytes,
             });
         }
         self.check_changeable(handle)?;
-        self.check_failures(handle)
+        self.throttle.check_failures(handle)
     }
 
     /// Refuses a change through a read-only handle, or of an object that nobody may use any more.
     pub(super) fn check_changeable(&self, handle: &Handle) -> Result<(), AccessError> {
         if handle.is_read_only || handle.is_read_only_below() {
-            self.mark(Mark::ReadOnly);
+            self.accounts.mark(Mark::ReadOnly);
             return Err(AccessError::ReadOnly {
                 object: handle.object.store_object().0,
             });
         }
-        if self.is_closing() {
-            self.mark(Mark::Closed);
+        if self.accounts.is_closing() {
+            self.accounts.mark(Mark::Closed);
             return Err(AccessError::Closed);
-        }
-        Ok(())
-    }
-
-    /// Refuses a writer if its object has so many pages that cannot be written that they would fill
-    /// the cache, or if its store has such pages and takes nothing of any object. While the store
-    /// takes other objects, one bad object does not stop its neighbours, however large it is.
-    fn check_failures(&self, handle: &Handle) -> Result<(), AccessError> {
-        let of_store = handle.backing.failed_pages.load(Ordering::Relaxed);
-        if of_store == 0 || handle.object.is_anonymous() {
-            return Ok(());
-        }
-        let of_object = u64::from(handle.object.failed_pages.load(Ordering::Relaxed));
-        let thresh = self.dirty_limits().thresh;
-        let is_one_of_many = of_object > 0 && of_store > thresh / 2;
-        let is_refused = of_object > thresh / 4 || is_one_of_many;
-        if is_refused || self.store_is_lost(&handle.backing, thresh) {
-            self.mark(Mark::TooManyFailed);
-            // A later call may succeed.
-            handle.backing.ask_for_retry(self.now_ms());
-            return Err(AccessError::TooManyFailed {
-                object: handle.object.store_object().0,
-                failed_pages: of_object,
-                failed_pages_of_store: of_store,
-                failure: handle.backing.last_failure(),
-            });
         }
         Ok(())
     }
@@ -393,7 +318,9 @@ impl Engine {
             bytes,
             keeps_length,
         } = content;
-        let most_dirtied = self.pages_until_asked(&handle.backing, &handle.dirtier);
+        let most_dirtied = self
+            .throttle
+            .pages_until_asked(&handle.backing, &handle.dirtier);
         let (mut done, mut dirtied) = (0, 0);
         let mut batch = None;
         for _ in 0..STRETCH_PAGES {
@@ -403,7 +330,7 @@ impl Engine {
             let piece = Piece::first_of(&bytes[done..], offset_bytes + done as u64);
             if bytes.len() - done > WRITES_AHEAD * PAGE_BYTES {
                 let ahead = key(handle.object.number, piece.page + WRITES_AHEAD as u64);
-                self.memory.prefetch_write(ahead);
+                self.pages.memory.prefetch_write(ahead);
             }
             let written = if keeps_length {
                 self.overwrite_piece(handle, piece, &mut batch, spare)
@@ -425,32 +352,20 @@ impl Engine {
         (done, dirtied, None)
     }
 
-    /// What is left to report of pages that a stretch made dirty. They are tagged and in the books
-    /// by now, so the flusher, which learns of them last, finds them.
-    fn pages_are_dirty(&self, handle: &Handle, pages: u64) {
-        self.account_written_to(&handle.backing, pages);
-        let backing = &handle.backing;
-        let wakes = match backing.enqueue(&handle.object, || self.now_ms()) {
-            Enqueued::NotFirst => false,
-            // The flusher's clock runs, but it may have to write at once.
-            Enqueued::FirstOfArmed => self.is_over_background(backing),
-            // The first dirty object starts the flusher's clock.
-            Enqueued::First => true,
-        };
-        if wakes {
-            backing.requests.wake();
-        }
-    }
-
     /// Overwrites a part of a page that is resident and dirty: nobody has to learn of it.
     #[inline]
     fn overwrite_dirty(&self, handle: &Handle, piece: Piece<'_>) -> bool {
         let object = &*handle.object;
         let key = key(object.number, piece.page);
-        let Some(frame) = self.memory.find_to_use(key) else {
+        let Some(frame) = self.pages.memory.find_to_use(key) else {
             return false;
         };
-        let Ok(mut hold) = self.memory.frames.exclude(frame, key, handle.unwritable) else {
+        let Ok(mut hold) = self
+            .pages
+            .memory
+            .frames
+            .exclude(frame, key, handle.unwritable)
+        else {
             return false;
         };
         // The length is checked under the hold: a cut of the object sets the new length first and
@@ -458,7 +373,8 @@ impl Engine {
         if hold.word() & flag::DIRTY == 0 || piece.end_bytes() > object.length_bytes() {
             return false;
         }
-        self.memory
+        self.pages
+            .memory
             .frames
             .arena()
             .copy_in(&mut hold, piece.start, piece.bytes);
@@ -498,11 +414,14 @@ impl Engine {
         if grows && batch.is_none() {
             *batch = Some(object.begin_batch().ok_or(Obstacle::Resizing)?);
         }
-        let found = self.memory.find(key);
+        let found = self.pages.memory.find(key);
         let is_new = match found.map(|frame| {
             (
                 frame,
-                self.memory.frames.exclude(frame, key, handle.unwritable),
+                self.pages
+                    .memory
+                    .frames
+                    .exclude(frame, key, handle.unwritable),
             )
         }) {
             // It was cut between the look at its length and the hold: look again.
@@ -532,13 +451,14 @@ impl Engine {
         let is_new = hold.word() & flag::DIRTY == 0;
         if is_new && handle.object.is_anonymous() {
             // A write to swap that fails in this moment makes it dirty too: one of the two counts.
-            if self.memory.frames.set(hold.frame(), flag::DIRTY) & flag::DIRTY == 0 {
-                self.memory.clean_anonymous_is_gone();
+            if self.pages.memory.frames.set(hold.frame(), flag::DIRTY) & flag::DIRTY == 0 {
+                self.pages.memory.clean_anonymous_is_gone();
             }
         } else if is_new {
             self.tag_dirty(handle, piece.page)?;
         }
-        self.memory
+        self.pages
+            .memory
             .frames
             .arena()
             .copy_in(&mut hold, piece.start, piece.bytes);
@@ -558,7 +478,8 @@ impl Engine {
         spare: &mut Option<FreshFrame<'a>>,
     ) -> Result<bool, Obstacle> {
         let object = &*handle.object;
-        self.memory
+        self.pages
+            .memory
             .lists
             .prefetch_shadow(key(object.number, piece.page));
         let is_behind_end = byte_of(piece.page) >= object.length_bytes();
@@ -569,29 +490,29 @@ impl Engine {
         let want = want_of(handle);
         let fresh = spare
             .take()
-            .or_else(|| self.frame_at_once(want))
+            .or_else(|| self.reclaim.frame_at_once(want))
             .ok_or(Obstacle::NeedsFrame)?;
         let key = key(object.number, piece.page);
         if !object.is_anonymous() {
-            self.memory.lists.overwritten(key);
+            self.pages.memory.lists.overwritten(key);
         }
         let Some(mut hold) = self.insert(object, piece.page, fresh, batch) else {
             // Another caller was faster. The next try finds that page.
-            self.mark(Mark::WriteOvertaken);
-            let frame = self.memory.find_surely(key).unwrap_or(0);
+            self.accounts.mark(Mark::WriteOvertaken);
+            let frame = self.pages.memory.find_surely(key).unwrap_or(0);
             return Err(Obstacle::Busy { frame, key });
         };
         let is_empty = !object.is_anonymous() || object.is_in_no_slot(piece.page);
         if !piece.is_whole() && !is_empty {
             // It went to swap after the look at its slot. Now that it is in memory, its slot stays.
-            self.memory.release_page(hold);
+            self.pages.memory.release_page(hold);
             return Err(Obstacle::NeedsFill { page: piece.page });
         }
         if let Err(obstacle) = self.tag_dirty(handle, piece.page) {
-            self.memory.release_page(hold);
+            self.pages.memory.release_page(hold);
             return Err(obstacle);
         }
-        let arena = self.memory.frames.arena();
+        let arena = self.pages.memory.frames.arena();
         if !piece.is_whole() {
             arena.zero(&mut hold, 0, PAGE_BYTES);
         }
@@ -606,8 +527,8 @@ impl Engine {
         if handle.object.is_anonymous() {
             return Ok(());
         }
-        let since = || Stamp::at(self.now_ms());
-        let tagged = lock(&handle.object.dirty).set_dirty(&self.slab, page, since);
+        let since = || Stamp::at(self.accounts.now_ms());
+        let tagged = lock(&handle.object.dirty).set_dirty(&self.pages.slab, page, since);
         tagged.map(|_| ()).map_err(|SlabFull| Obstacle::NeedsBlock)
     }
 
@@ -628,15 +549,15 @@ impl Engine {
         // the page is dirty by now, and in the books as such.
         let was_dirty = hold.set_accessed(news) & flag::DIRTY != 0;
         if handle.object.is_anonymous() {
-            self.anonymous_dirtied(&handle.object, hold);
+            self.pages.anonymous_dirtied(&handle.object, hold);
         } else if !was_dirty {
-            self.account_dirty(&handle.backing, frame);
+            self.dirty.account_dirty(&handle.backing, frame);
         }
         !was_dirty
     }
 
     async fn overcome<'a>(
-        self: &'a Arc<Self>,
+        &'a self,
         call: &Call<'_>,
         handle: &Handle,
         obstacle: Obstacle,
@@ -645,7 +566,7 @@ impl Engine {
         let object = &*handle.object;
         match obstacle {
             Obstacle::Busy { frame, key } => {
-                let _waiting = self.waiting(&call.waits, Cause::PageHeld);
+                let _waiting = self.accounts.waiting(&call.waits, Cause::PageHeld);
                 self.page_is_free(handle, frame, key).await
             }
             Obstacle::NeedsFill { page } => {
@@ -654,18 +575,18 @@ impl Engine {
             }
             Obstacle::NeedsFrame => {
                 let want = want_of(handle);
-                *spare = Some(self.frame(call, want).await?);
+                *spare = Some(self.reclaim.frame(call, want).await?);
                 Ok(())
             }
             Obstacle::NeedsBlock => {
-                self.mark(Mark::NoDirtyBlock);
-                let _waiting = self.waiting(&call.waits, Cause::DirtyBlocks);
+                self.accounts.mark(Mark::NoDirtyBlock);
+                let _waiting = self.accounts.waiting(&call.waits, Cause::DirtyBlocks);
                 self.block_is_free().await
             }
             Obstacle::Resizing => {
-                self.mark(Mark::WriteMetResize);
-                let _waiting = self.waiting(&call.waits, Cause::Resize);
-                self.resize_ends(object).await
+                self.accounts.mark(Mark::WriteMetResize);
+                let _waiting = self.accounts.waiting(&call.waits, Cause::Resize);
+                self.accounts.resize_ends(object).await
             }
         }
     }
@@ -673,11 +594,12 @@ impl Engine {
     /// Waits until nobody holds the page and no write in flight forbids changing it.
     async fn page_is_free(&self, handle: &Handle, frame: u32, key: u64) -> Result<(), AccessError> {
         let object = &*handle.object;
-        self.page_settles(object, frame, key, flag::EXCLUSIVE | handle.unwritable)
+        self.pages
+            .page_settles(object, frame, key, flag::EXCLUSIVE | handle.unwritable)
             .await?;
         let is_free = |word| word & crate::state::frame::HOLDS == 0;
-        let dropped = self.guard_drops(object, frame, key, is_free).await;
-        dropped.inspect_err(|_| self.mark(Mark::WriteHeld))
+        let dropped = self.pages.guard_drops(object, frame, key, is_free).await;
+        dropped.inspect_err(|_| self.accounts.mark(Mark::WriteHeld))
     }
 
     /// Waits until a block is free again, whichever store it comes from. A write that fails wakes
@@ -686,22 +608,120 @@ impl Engine {
         let longest = self.settings.answer_timeout;
         let deadline = self.rt.now() + longest;
         loop {
-            let listener = self.slab.freed.listen();
-            if self.slab.free_count() > 0 {
+            let listener = self.pages.slab.freed.listen();
+            if self.pages.slab.free_count() > 0 {
                 return Ok(());
             }
-            self.stores.ask_flushers(FlusherWork::ALL);
-            if self.until(deadline, listener).await.is_none() {
+            self.dirty.stores.ask_flushers(FlusherWork::ALL);
+            if self.accounts.until(deadline, listener).await.is_none() {
                 break;
             }
         }
-        self.mark(Mark::NoDirtyBlockInTime);
-        self.count(Counter::WaitsOverdue, 1);
+        self.accounts.mark(Mark::NoDirtyBlockInTime);
+        self.accounts.count(Counter::WaitsOverdue, 1);
         Err(AccessError::NoFrames {
             waited: longest,
-            held_pages: self.memory.held_pages(),
-            dirty_pages: self.global.pages(),
+            held_pages: self.pages.memory.held_pages(),
+            dirty_pages: self.dirty.global.pages(),
         })
+    }
+}
+
+impl Throttle {
+    /// Lets a writer pause for what it dirtied, as long as the store finishes anything at all.
+    async fn pay(
+        &self,
+        call: &Call<'_>,
+        handle: &Handle,
+        offset_bytes: u64,
+    ) -> Result<(), AccessError> {
+        let Handle {
+            object,
+            backing,
+            dirtier,
+            ..
+        } = handle;
+        let mut turn = dirtier.turn.take();
+        if turn.is_none() {
+            let is_over = self.pause_along(dirtier, &call.waits).await;
+            if is_over && !dirtier.owes_a_pause() {
+                return self.check_failures(handle);
+            }
+            // The pause was not over in time, or was given up: this call is evaluated itself, with
+            // the turn if it is free. Otherwise all calls except one would pass the hard limit.
+            turn = dirtier.turn.take();
+        }
+        let longest = self.settings.answer_timeout;
+        let owed = OwedPause::of(dirtier);
+        let is_answered = {
+            let payer = Payer {
+                backing,
+                dirtier,
+                waits: &call.waits,
+                turn: turn.as_ref(),
+            };
+            let balance = pin!(self.balance_dirty_pages(payer));
+            let answered = self
+                .accounts
+                .while_answering(backing, longest, balance)
+                .await;
+            answered.is_some()
+        };
+        if is_answered {
+            owed.end();
+            drop(turn);
+            // A pause that waits for pages that cannot be written ends in a refusal.
+            return self.check_failures(handle);
+        }
+        self.accounts.mark(Mark::PauseUnanswered);
+        Err(AccessError::NotAnswering {
+            object: object.store_object().0,
+            page_index: page_of(offset_bytes),
+            waited: longest,
+        })
+    }
+
+    /// Refuses a writer if its object has so many pages that cannot be written that they would fill
+    /// the cache, or if its store has such pages and takes nothing of any object. While the store
+    /// takes other objects, one bad object does not stop its neighbours, however large it is.
+    fn check_failures(&self, handle: &Handle) -> Result<(), AccessError> {
+        let of_store = handle.backing.failed_pages.load(Ordering::Relaxed);
+        if of_store == 0 || handle.object.is_anonymous() {
+            return Ok(());
+        }
+        let of_object = u64::from(handle.object.failed_pages.load(Ordering::Relaxed));
+        let thresh = self.dirty.dirty_limits().thresh;
+        let is_one_of_many = of_object > 0 && of_store > thresh / 2;
+        let is_refused = of_object > thresh / 4 || is_one_of_many;
+        if is_refused || self.dirty.store_is_lost(&handle.backing, thresh) {
+            self.accounts.mark(Mark::TooManyFailed);
+            // A later call may succeed.
+            handle.backing.ask_for_retry(self.accounts.now_ms());
+            return Err(AccessError::TooManyFailed {
+                object: handle.object.store_object().0,
+                failed_pages: of_object,
+                failed_pages_of_store: of_store,
+                failure: handle.backing.last_failure(),
+            });
+        }
+        Ok(())
+    }
+
+    /// What is left to report of pages that a stretch made dirty. They are tagged and in the books
+    /// by now, so the flusher, which learns of them last, finds them.
+    fn pages_are_dirty(&self, handle: &Handle, pages: u64) {
+        self.dirty.account_written_to(&handle.backing, pages);
+        let backing = &handle.backing;
+        let wakes = match backing.enqueue(&handle.object, || self.accounts.now_ms()) {
+            Enqueued::NotFirst => false,
+            // The flusher's clock runs, but it may have to write at once.
+            Enqueued::FirstOfArmed => self.dirty.is_over_background(backing),
+            // The first dirty object starts the flusher's clock.
+            Enqueued::First => true,
+        };
+        if wakes {
+            backing.requests.wake();
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 //! It allocates nothing, reclaims nothing and calls no flow that does. The flusher and `sync` call
 //! it, and reclaim only under historic policies.
 
-use crate::engine::Engine;
 use crate::marks::Mark;
+use crate::parts::Writeback;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::{Pass, Run, Tag, Takes};
@@ -20,7 +20,6 @@ use forebay_base::units::byte_of;
 use forebay_rt::Work;
 use forebay_store::{Durability, IoKind, PagePointer, Request};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// The result of a claim.
 enum Claim {
@@ -99,11 +98,11 @@ impl Selection {
     }
 }
 
-impl Engine {
+impl Writeback {
     /// Submits the selected pages, lowest offset first. Waits while the store has as many writes as
     /// keep it busy. Returns the pages submitted and the first page that was not looked at.
     pub(crate) async fn writeout(
-        self: &Arc<Self>,
+        &self,
         backing: &Backing,
         object: &ObjectState,
         selection: Selection,
@@ -139,14 +138,14 @@ impl Engine {
             // have taken it.
             let sequence = backing.write_begins(object.number);
             let (end, range) = (|first| cut.end(first), from..pages.end);
-            let now = || Stamp::at(self.now_ms());
+            let now = || Stamp::at(self.accounts.now_ms());
             let pass = pass.map(|began| Pass { began, now: now() });
             let takes = Takes { tag, pass };
             let (taken, is_last) = {
                 let mut dirty = lock(&object.dirty);
-                let taken = dirty.take_run(&self.slab, takes, range, end);
+                let taken = dirty.take_run(&self.pages.slab, takes, range, end);
                 let all = pages.clone();
-                let is_last = is_synced && dirty.next_tagged(&self.slab, tag, all).is_none();
+                let is_last = is_synced && dirty.next_tagged(&self.pages.slab, tag, all).is_none();
                 (taken, is_last)
             };
             let is_only = is_last && submitted == 0;
@@ -174,11 +173,11 @@ impl Engine {
 
     /// Pages of the longest write of a file to this store.
     fn longest_write(&self, backing: &Backing) -> u64 {
-        if backing.vectors.pages() > self.vectors.pages() {
+        if backing.vectors.pages() > self.pages.vectors.pages() {
             // Its file system makes requests of it (`write_depth=turns`).
             return backing.vectors.pages() as u64;
         }
-        (self.vectors.pages() as u64).min(u64::from(backing.geometry.max_io_pages))
+        (self.pages.vectors.pages() as u64).min(u64::from(backing.geometry.max_io_pages))
     }
 
     /// Waits while the store has as many pages to write as it can write in a fifth of a second:
@@ -207,12 +206,7 @@ impl Engine {
     /// Submits a dirty page of an object for reclaim, which waits for nothing, with the dirty pages
     /// after it that its file system writes with it. False if somebody holds the first of them, it
     /// is clean by now, or too many writes are under way.
-    pub(crate) fn write_page(
-        self: &Arc<Self>,
-        backing: &Backing,
-        object: &ObjectState,
-        page: u64,
-    ) -> bool {
+    pub(crate) fn write_page(&self, backing: &Backing, object: &ObjectState, page: u64) -> bool {
         let sequence = backing.write_begins(object.number);
         let takes = Takes {
             tag: Tag::Dirty,
@@ -222,10 +216,10 @@ impl Engine {
         let taken = {
             let mut dirty = lock(&object.dirty);
             let is_dirty = dirty
-                .next_tagged(&self.slab, Tag::Dirty, page..page + 1)
+                .next_tagged(&self.pages.slab, Tag::Dirty, page..page + 1)
                 .is_some();
             is_dirty
-                .then(|| dirty.take_run(&self.slab, takes, page..end, |_| end))
+                .then(|| dirty.take_run(&self.pages.slab, takes, page..end, |_| end))
                 .flatten()
         };
         let manner = Manner {
@@ -247,7 +241,7 @@ impl Engine {
     /// the gaps and the vectors allow. Returns how many, and the first page for which there was no
     /// vector.
     fn submit_run(
-        self: &Arc<Self>,
+        &self,
         backing: &Backing,
         object: &ObjectState,
         run: Run,
@@ -260,7 +254,7 @@ impl Engine {
                 let mut dirty = lock(&object.dirty);
                 for page in left.clone() {
                     // A sync may have tagged it, whichever caller took it.
-                    dirty.untake(&self.slab, page, Tag::ToWrite, run.since);
+                    dirty.untake(&self.pages.slab, page, Tag::ToWrite, run.since);
                 }
                 break;
             };
@@ -283,20 +277,20 @@ impl Engine {
         let long = if is_short {
             None
         } else {
-            self.vectors.take_idle()
+            self.pages.vectors.take_idle()
         };
         long.or_else(|| backing.vectors.take_idle())
-            .or_else(|| self.vectors.take_idle())
+            .or_else(|| self.pages.vectors.take_idle())
     }
 
     /// Takes the vector of a write to `backing` back.
     pub(crate) fn give_back(&self, backing: &Backing, vector: Vec<PagePointer>) {
-        let is_longer = vector.capacity() > self.vectors.pages();
-        let is_own = is_longer && backing.vectors.pages() > self.vectors.pages();
-        if is_own || self.vectors.is_too_short(&vector) {
+        let is_longer = vector.capacity() > self.pages.vectors.pages();
+        let is_own = is_longer && backing.vectors.pages() > self.pages.vectors.pages();
+        if is_own || self.pages.vectors.is_too_short(&vector) {
             backing.vectors.give_back(vector);
         } else {
-            self.vectors.give_back(vector);
+            self.pages.vectors.give_back(vector);
         }
     }
 
@@ -332,19 +326,19 @@ impl Engine {
                 // A sync may have tagged it, whichever caller took it: it is to be written in any
                 // case.
                 Claim::Busy => {
-                    self.mark(Mark::WriteoutBusy);
-                    lock(&object.dirty).untake(&self.slab, page, Tag::ToWrite, since);
+                    self.accounts.mark(Mark::WriteoutBusy);
+                    lock(&object.dirty).untake(&self.pages.slab, page, Tag::ToWrite, since);
                 }
                 // It stays tagged for the cut that drops it. A sync waits until the cut is done, or
                 // has failed and the page is there to be written.
                 Claim::Cut => {
-                    self.mark(Mark::WriteoutCut);
-                    lock(&object.dirty).untake(&self.slab, page, Tag::ToWrite, since);
+                    self.accounts.mark(Mark::WriteoutCut);
+                    lock(&object.dirty).untake(&self.pages.slab, page, Tag::ToWrite, since);
                 }
                 Claim::Clean => {
-                    self.mark(Mark::WriteoutClean);
-                    lock(&object.dirty).landed(&self.slab, page);
-                    self.slab.freed.wake_all();
+                    self.accounts.mark(Mark::WriteoutClean);
+                    lock(&object.dirty).landed(&self.pages.slab, page);
+                    self.pages.slab.freed.wake_all();
                 }
             }
             if !vector.is_empty() {
@@ -366,10 +360,10 @@ impl Engine {
         const FRAMES_AHEAD: u64 = 4;
         const LAST_PAGE: u64 = (1 << INDEX_BITS) - 1;
         let ahead = |pages: u64| key(object.number, (page + pages).min(LAST_PAGE));
-        self.memory.index.prefetch(ahead(BUCKETS_AHEAD));
+        self.pages.memory.index.prefetch(ahead(BUCKETS_AHEAD));
         let next = ahead(FRAMES_AHEAD);
-        if let Some(frame) = self.memory.index.candidate(next) {
-            self.memory.frames.prefetch_frame(frame);
+        if let Some(frame) = self.pages.memory.index.candidate(next) {
+            self.pages.memory.frames.prefetch_frame(frame);
         }
     }
 
@@ -382,14 +376,14 @@ impl Engine {
         (history, taken): (&mut Option<u64>, usize),
     ) -> Claim {
         let key = key(object.number, page);
-        let Some(frame) = self.memory.find_surely(key) else {
+        let Some(frame) = self.pages.memory.find_surely(key) else {
             return Claim::Clean;
         };
         if object.is_cut_at(page) {
             return Claim::Cut;
         }
         // The hold keeps the frame from being given to another page between look and claim.
-        let hold = match self.memory.frames.hold(frame, key) {
+        let hold = match self.pages.memory.frames.hold(frame, key) {
             Ok(hold) => hold,
             Err(Refused::Busy) => return Claim::Busy,
             Err(Refused::Gone) => return Claim::Clean,
@@ -399,20 +393,20 @@ impl Engine {
             return Claim::Apart;
         }
         *history = Some(of_page);
-        let found = self.memory.frames.claim_for_writing(frame);
+        let found = self.pages.memory.frames.claim_for_writing(frame);
         drop(hold);
         if !claimable(found) {
             let is_dirty = found & flag::DIRTY != 0;
             return if is_dirty { Claim::Busy } else { Claim::Clean };
         }
         if found & flag::FAILED != 0 {
-            self.account_failure_over(backing, object);
+            self.dirty.account_failure_over(backing, object);
         }
-        Claim::Taken(self.memory.frames.arena().pointer(frame))
+        Claim::Taken(self.pages.memory.frames.arena().pointer(frame))
     }
 
     fn submit_write(
-        self: &Arc<Self>,
+        &self,
         backing: &Backing,
         object: &ObjectState,
         claimed: Claimed,
@@ -444,13 +438,13 @@ impl Engine {
             is_awaited,
             asks_durable,
         } = manner;
-        self.account_claimed(backing, &pages);
+        self.dirty.account_claimed(backing, &pages);
         backing.write_joins(sequence, since);
         backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
         backing.file_writes_in_flight.fetch_add(1, Ordering::AcqRel);
         let in_flight = &backing.pages_in_flight;
         in_flight.fetch_add(pages.len() as u64, Ordering::AcqRel);
-        self.activity_begins(backing, Part::Request);
+        self.dirty.activity_begins(backing, Part::Request);
         object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
         let io = self.page_io(backing, request, (pages, token(object.number, sequence)));
         let stored = first + whole_bytes / PAGE_BYTES as u64;

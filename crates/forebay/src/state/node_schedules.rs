@@ -26,7 +26,7 @@ fn invariant_k1_enough_writes_wake_the_reclaimers_that_wait() {
             // Given back once it waits.
             let coming = all_here.try_acquire_owned(1).expect("each has one");
             let reclaim = move || {
-                // The same order as in `Engine::reclaim_throttle`.
+                // The same order as in `Reclaim::reclaim_throttle`.
                 let listener = node.queue(ThrottleReason::Writeback).listen();
                 let _waits = node.wait_for_writeback();
                 drop(coming);

@@ -1,6 +1,6 @@
 //! What a read should bring in: the page it wants, and the pages that the laws of readahead add.
 
-use crate::engine::Engine;
+use crate::parts::Files;
 use crate::policy::Readahead;
 use crate::state::index::key;
 use crate::state::object::ObjectState;
@@ -65,7 +65,7 @@ impl FillPlan {
     }
 }
 
-impl Engine {
+impl Files {
     /// What a miss of a page, or a touch of a marked one, should bring in.
     pub(crate) fn plan_fill(
         &self,
@@ -112,7 +112,7 @@ impl Engine {
     ) -> ReadaheadInputs {
         let page = touch.page;
         let end = pages_for(object.length_bytes());
-        let is_cached = |page| self.memory.find(key(object.number, page)).is_some();
+        let is_cached = |page| self.pages.memory.find(key(object.number, page)).is_some();
         ReadaheadInputs {
             page_index: page,
             request_pages: touch.request_pages,
@@ -129,7 +129,7 @@ impl Engine {
             } else {
                 // No further than a stream looks at first: a miss in a file that is mostly resident
                 // must not look at all of the file.
-                let looked = max_pages.min(self.readahead_pages());
+                let looked = max_pages.min(self.pages.readahead_pages());
                 let before = page.saturating_sub(looked)..page;
                 before
                     .rev()
@@ -153,13 +153,13 @@ impl Engine {
         let Some(has_lost) = goes_on(state, touch) else {
             return state.reach_pages.max(state.max_pages);
         };
-        let backing = self.backing_of(object);
+        let backing = self.dirty.backing_of(object);
         // The requests of one call are as long as the store takes. What comes after the call is
         // known only when another call continues from there. A miss at the end of the window means
         // that the reader is faster than its marks.
         let is_another_call = touch.page >= state.asked_end;
         let has_waited = is_another_call && (stream.take_waited() || !touch.hit_marker);
-        let room = self.memory.room_for_new_pages() / AHEAD_PART;
+        let room = self.pages.memory.room_for_new_pages() / AHEAD_PART;
         let inputs = ReachInputs {
             has_waited,
             has_lost,

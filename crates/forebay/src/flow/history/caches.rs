@@ -4,9 +4,9 @@
 
 use crate::books::drop::is_idle;
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::flow::reclaim::asking::Asked;
 use crate::flow::reclaim::{ScanControl, Who};
+use crate::parts::Reclaim;
 use crate::policy::{ClosedFiles, InodeCache, ShrinkDemand};
 use crate::state::object::{ObjectState, Origin};
 use crate::state::objects::Offered;
@@ -16,7 +16,7 @@ use forebay_law::shrink::{DEFAULT_SEEKS, Demand, ShrinkInputs, demand};
 use forebay_rt::Work;
 use std::sync::Arc;
 
-impl Engine {
+impl Reclaim {
     /// Asks every cache beside the pages by the older rules. The pages that went with closed files
     /// count as reclaimed.
     pub(crate) async fn past_shrink_caches(
@@ -30,7 +30,7 @@ impl Engine {
         if self.settings.policy.closed_files <= ClosedFiles::Stripped {
             let pages = self.shrink_closed_files(demand, control).await;
             self.rt.charge(Work::Free { pages }).await;
-        } else if self.are_objects_charged() {
+        } else if self.pages.are_objects_charged() {
             self.ask_closed_files(demand);
         }
     }
@@ -65,7 +65,7 @@ impl Engine {
         let owed = &self.shrinkers.unused_files;
         let inodes = self.inode_caches();
         let retired: u64 = inodes.iter().map(|cache| cache.unused()).sum();
-        let freeable = self.objects.unused_count() + retired;
+        let freeable = self.pages.objects.unused_count() + retired;
         let mut demand = demand(&Asked {
             freeable,
             deferred: owed.take(),
@@ -78,12 +78,12 @@ impl Engine {
             self.give_up_inodes(&inodes, part, control).await;
         }
         owed.add(demand.owed());
-        self.count(Counter::SlabsScanned, demand.offered());
+        self.accounts.count(Counter::SlabsScanned, demand.offered());
         let steal = match control.who {
             Who::Kswapd => Counter::KswapdInodesteal,
             Who::Direct => Counter::Pginodesteal,
         };
-        self.count(steal, freed);
+        self.accounts.count(steal, freed);
         control.reclaimed += freed;
         self.charge_objects();
         freed
@@ -93,7 +93,7 @@ impl Engine {
         if !self.settings.policy.awaits_inodes() {
             return Vec::new();
         }
-        let backings = self.stores.all();
+        let backings = self.dirty.stores.all();
         backings.iter().filter_map(|it| it.inodes.clone()).collect()
     }
 
@@ -122,7 +122,7 @@ impl Engine {
     fn strip_closed_files(&self, offered: u64) -> u64 {
         let mut freed = 0;
         for _ in 0..offered {
-            match self.objects.offer_unused() {
+            match self.pages.objects.offer_unused() {
                 Offered::Nothing => break,
                 Offered::Spared => {}
                 Offered::Due(file) => freed += self.strip(&file),
@@ -134,18 +134,18 @@ impl Engine {
     /// Drops the pages of a closed file. A dirty page keeps all of them: the file is asked again.
     fn strip(&self, file: &Arc<ObjectState>) -> u64 {
         if !is_idle(file) {
-            self.objects.keep_unused(file);
+            self.pages.objects.keep_unused(file);
             return 0;
         }
         let place = file.closed_place.load(Ordering::Relaxed);
-        let dropped = self.drop_file(file);
+        let dropped = self.pages.drop_file(file);
         if dropped.kept > 0 {
-            self.objects.keep_unused(file);
+            self.pages.objects.keep_unused(file);
             return dropped.freed;
         }
         self.retire_inode(file);
-        if self.are_objects_charged() && self.forget_object(file) {
-            self.objects.remove_closed(file, place);
+        if self.pages.are_objects_charged() && self.forget_object(file) {
+            self.pages.objects.remove_closed(file, place);
         }
         dropped.freed
     }
@@ -153,7 +153,7 @@ impl Engine {
     /// The inode of a file without pages is of no use to the cache.
     fn retire_inode(&self, file: &ObjectState) {
         if let Origin::File { object, .. } = file.origin
-            && let Some(inodes) = &self.backing_of(file).inodes
+            && let Some(inodes) = &self.dirty.backing_of(file).inodes
         {
             inodes.retire(object);
         }

@@ -2,8 +2,8 @@
 //! (spec/writeback.md 6).
 
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::event::Event;
+use crate::parts::Throttle;
 use crate::policy::DirtyThrottle;
 use crate::state::backing::Backing;
 use crate::state::dirtier::Dirtier;
@@ -41,7 +41,7 @@ impl View {
     }
 }
 
-impl Engine {
+impl Throttle {
     /// Notes that a writer made `pages` clean pages dirty. True if it has to be evaluated. Linux
     /// counts on each processor. One common count evaluates as often.
     pub(crate) fn note_dirtied_in_foreground(
@@ -50,27 +50,33 @@ impl Engine {
         dirtier: &Dirtier,
         pages: u64,
     ) -> bool {
-        let now_ms = self.now_ms();
-        self.global
+        let now_ms = self.accounts.now_ms();
+        self.dirty
+            .global
             .note_dirtied(&dirtier.dirtied_lately, pages, now_ms);
-        let unseen = self.global.unevaluated.fetch_add(pages, Ordering::Relaxed) + pages;
+        let unseen = self
+            .dirty
+            .global
+            .unevaluated
+            .fetch_add(pages, Ordering::Relaxed)
+            + pages;
         if unseen < self.foreground_ratelimit(backing) {
             return false;
         }
-        self.global.unevaluated.store(0, Ordering::Relaxed);
+        self.dirty.global.unevaluated.store(0, Ordering::Relaxed);
         lock(&dirtier.state).clock.nr_dirtied = unseen;
         true
     }
 
     /// What the common count leaves for the next writer.
     pub(crate) fn pages_until_asked_in_foreground(&self, backing: &Backing) -> u64 {
-        let unseen = self.global.unevaluated.load(Ordering::Relaxed);
+        let unseen = self.dirty.global.unevaluated.load(Ordering::Relaxed);
         self.foreground_ratelimit(backing).saturating_sub(unseen)
     }
 
     fn foreground_ratelimit(&self, backing: &Backing) -> u64 {
         let is_exceeded = backing.exceeded.load(Ordering::Relaxed);
-        foreground_ratelimit(u64::from(self.memory.frames.len()), 1, is_exceeded)
+        foreground_ratelimit(u64::from(self.pages.memory.frames.len()), 1, is_exceeded)
     }
 
     /// Lets a writer write and nap until the dirty pages are within the limit, or it has done its
@@ -83,7 +89,7 @@ impl Engine {
         waits: &Waits,
     ) {
         let dirtied = lock(&dirtier.state).clock.nr_dirtied;
-        let ratelimit = foreground_ratelimit(u64::from(self.memory.frames.len()), 1, false);
+        let ratelimit = foreground_ratelimit(u64::from(self.pages.memory.frames.len()), 1, false);
         let chunk = foreground_chunk(dirtied, ratelimit);
         let last = match past {
             DirtyThrottle::ForegroundPerStore => {
@@ -94,7 +100,7 @@ impl Engine {
         if last.is_clearable() {
             backing.exceeded.store(false, Ordering::Relaxed);
         }
-        if self.global.dirty.load(Ordering::Relaxed) > last.limits.background {
+        if self.dirty.global.dirty.load(Ordering::Relaxed) > last.limits.background {
             backing.requests.ask_for_background();
         }
     }
@@ -110,7 +116,10 @@ impl Engine {
         let (mut nap_ms, mut written) = (tick.ms(), 0);
         loop {
             let view = self.view(backing, dirtier);
-            if view.dirty <= view.limits.freerun() || !view.is_exceeded() || self.is_closing() {
+            if view.dirty <= view.limits.freerun()
+                || !view.is_exceeded()
+                || self.accounts.is_closing()
+            {
                 return view;
             }
             self.mark_exceeded(backing, &view);
@@ -130,7 +139,7 @@ impl Engine {
     }
 
     fn has_stalled_enough(&self, view: &View, entered: Instant) -> bool {
-        let hard = self.global.smoothed().hard_limit(view.limits.thresh);
+        let hard = self.dirty.global.smoothed().hard_limit(view.limits.thresh);
         let middle = u64::midpoint(view.task.task_thresh, view.store_thresh);
         view.dirty < hard
             && view.store_dirty < middle
@@ -149,7 +158,7 @@ impl Engine {
             let mut view = self.view_clipped(backing, dirtier);
             if view.store_dirty <= view.task.task_thresh
                 || view.dirty < view.limits.freerun()
-                || self.is_closing()
+                || self.accounts.is_closing()
             {
                 return view;
             }
@@ -168,16 +177,18 @@ impl Engine {
     }
 
     fn view(&self, backing: &Backing, dirtier: &Dirtier) -> View {
-        let limits = self.dirty_limits();
+        let limits = self.dirty.dirty_limits();
         let store_thresh = self
-            .store_part(backing, &limits, self.global.pages())
+            .dirty
+            .store_part(backing, &limits, self.dirty.global.pages())
             .thresh;
         let part = self
+            .dirty
             .global
-            .dirtied_part(&dirtier.dirtied_lately, self.now_ms());
+            .dirtied_part(&dirtier.dirtied_lately, self.accounts.now_ms());
         View {
             limits,
-            dirty: self.global.pages(),
+            dirty: self.dirty.global.pages(),
             store_thresh,
             store_dirty: backing.dirty_pages(),
             store_reclaimable: backing.reclaimable.load(Ordering::Relaxed),
@@ -191,8 +202,9 @@ impl Engine {
         let room = view.limits.thresh.saturating_sub(view.dirty);
         let clipped = view.store_thresh.min(room + view.store_dirty);
         let part = self
+            .dirty
             .global
-            .dirtied_part(&dirtier.dirtied_lately, self.now_ms());
+            .dirtied_part(&dirtier.dirtied_lately, self.accounts.now_ms());
         view.task = task_limits(clipped, part.numerator, part.denominator);
         view.store_thresh = clipped;
         view
@@ -200,15 +212,17 @@ impl Engine {
 
     fn mark_exceeded(&self, backing: &Backing, view: &View) {
         backing.exceeded.store(true, Ordering::Relaxed);
-        self.update_bandwidth(backing);
-        let now_ms = self.now_ms();
-        self.global
+        self.dirty.update_bandwidth(backing);
+        let now_ms = self.accounts.now_ms();
+        self.dirty
+            .global
             .advance_limit(view.limits.thresh, view.dirty, now_ms);
     }
 
     async fn write_in_foreground(&self, backing: &Arc<Backing>, chunk: u64) -> u64 {
-        let written = self.shared().write_for_writer(backing, chunk).await;
-        self.count(Counter::BalanceForegroundWrites, written);
+        let written = self.flusher.write_for_writer(backing, chunk).await;
+        self.accounts
+            .count(Counter::BalanceForegroundWrites, written);
         written
     }
 
@@ -218,14 +232,16 @@ impl Engine {
         nap_ms: u64,
         pages_written: u64,
     ) {
-        self.wake_for_commits();
+        self.dirty.wake_for_commits();
         let nap = Span::from_millis(nap_ms);
-        self.record(&Event::BalanceForeground {
+        self.accounts.record(&Event::BalanceForeground {
             bdi: backing.number,
             caller: waits.caller,
             pages_written,
             nap_us: nap.as_micros(),
         });
-        self.sleep_counted(waits, Cause::OwnRate, nap).await;
+        self.accounts
+            .sleep_counted(waits, Cause::OwnRate, nap)
+            .await;
     }
 }

@@ -2,22 +2,22 @@
 //!
 //! It sleeps by the rules of `sleep`, and balances the node, or each zone as `zones` does.
 
-use crate::engine::Engine;
 use crate::event::Event;
+use crate::parts::Reclaim;
 use crate::policy::PastKswapd;
 use crate::state::node::Node;
 use forebay_base::sync::atomic::Ordering;
 
-impl Engine {
+impl Reclaim {
     /// The life of the kswapd of `node`.
     pub(crate) async fn past_kswapd(&self, past: PastKswapd, node: usize) {
-        let node = &self.memory.nodes[node];
+        let node = &self.pages.memory.nodes[node];
         let mut class = node.top_class();
-        while !self.is_closing() {
+        while !self.accounts.is_closing() {
             class = past.class_before_sleep(node, class);
             let is_balanced = || self.was_balanced_to_sleep(past, node, class);
             self.try_to_sleep(node, class, is_balanced).await;
-            if self.is_closing() {
+            if self.accounts.is_closing() {
                 return;
             }
             class = past.class_after_sleep(node, class);
@@ -25,7 +25,7 @@ impl Engine {
                 self.rest_without_work(node).await;
                 continue;
             }
-            self.record(&Event::MmVmscanKswapdWake {
+            self.accounts.record(&Event::MmVmscanKswapdWake {
                 nid: node.number,
                 highest_zoneidx: class,
             });
@@ -51,7 +51,7 @@ impl Engine {
         {
             node.failures.fetch_add(1, Ordering::Relaxed);
             if past.rests {
-                self.rest(self.settings.tick).await;
+                self.accounts.rest(self.settings.tick).await;
             }
         }
     }

@@ -3,11 +3,11 @@
 //! for events.
 
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
 use crate::lists::List;
 use crate::memory::Home;
+use crate::parts::Reclaim;
 use crate::policy::ReclaimThrottle;
 use crate::state::node::{Node, ReclaimFlags};
 use crate::state::zone::Zone;
@@ -24,13 +24,13 @@ const SHORT_NAP: Span = Span::from_millis(20);
 /// From this priority on a caller without progress naps.
 const NAPS_FROM_PRIORITY: u32 = 9;
 
-impl Engine {
+impl Reclaim {
     /// Waits until a store ceases to be congested, or for `span`.
     pub(crate) async fn congestion_wait(&self, who: Who, span: Span) {
         let delayed_us = self.nap(span).await;
-        self.count(Counter::CongestionWaits, 1);
-        self.count(Counter::CongestionWaitedUs, delayed_us);
-        self.record(&Event::WritebackCongestionWait {
+        self.accounts.count(Counter::CongestionWaits, 1);
+        self.accounts.count(Counter::CongestionWaitedUs, delayed_us);
+        self.accounts.record(&Event::WritebackCongestionWait {
             usec_timeout: span.as_micros(),
             usec_delayed: delayed_us,
             is_kswapd: who == Who::Kswapd,
@@ -46,9 +46,9 @@ impl Engine {
             self.rt.yield_now().await;
             0
         };
-        self.count(Counter::WaitIffCongested, 1);
-        self.count(Counter::WaitIffCongestedUs, delayed_us);
-        self.record(&Event::WritebackWaitIffCongested {
+        self.accounts.count(Counter::WaitIffCongested, 1);
+        self.accounts.count(Counter::WaitIffCongestedUs, delayed_us);
+        self.accounts.record(&Event::WritebackWaitIffCongested {
             usec_timeout: span.as_micros(),
             usec_delayed: delayed_us,
             is_kswapd: who == Who::Kswapd,
@@ -98,9 +98,9 @@ impl Engine {
         }
         let deadline = control.waits_until(self.rt.now(), self.settings.answer_timeout);
         while self.rt.now() < deadline {
-            let thresh = self.dirty_limits().thresh;
-            let writeback = self.global.writeback.load(Ordering::Relaxed);
-            if writeback <= thresh + thresh / 10 || self.is_closing() {
+            let thresh = self.dirty.dirty_limits().thresh;
+            let writeback = self.dirty.global.writeback.load(Ordering::Relaxed);
+            if writeback <= thresh + thresh / 10 || self.accounts.is_closing() {
                 return;
             }
             self.congestion_wait(control.who, NAP).await;
@@ -192,18 +192,18 @@ impl Engine {
 
     /// The flags of the zone that node `first` prefers for its frames.
     fn preferred_flags(&self, first: usize) -> &ReclaimFlags {
-        let zones = self.memory.nodes[first].zones.clone();
-        let mut zones = zones.rev().map(|zone| &self.memory.zones[zone]);
+        let zones = self.pages.memory.nodes[first].zones.clone();
+        let mut zones = zones.rev().map(|zone| &self.pages.memory.zones[zone]);
         let preferred = zones.find(|zone| zone.managed_pages() > 0);
-        preferred.map_or(&self.memory.nodes[first].flags, |zone| {
+        preferred.map_or(&self.pages.memory.nodes[first].flags, |zone| {
             self.reclaim_flags(zone)
         })
     }
 
     fn is_mostly_dirty(&self, home: Home) -> bool {
-        self.memory
-            .zone_list(home)
-            .any(|(_, zone, _)| 2 * zone.pages_pending() > self.memory.reclaimable_pages(zone))
+        self.pages.memory.zone_list(home).any(|(_, zone, _)| {
+            2 * zone.pages_pending() > self.pages.memory.reclaimable_pages(zone)
+        })
     }
 
     /// Naps of a caller while too much is off the lists. False if it gives up.
@@ -211,11 +211,11 @@ impl Engine {
         let version = self.settings.policy.reclaim_throttle;
         let may_io_and_fs = version > ReclaimThrottle::Linux32;
         let is_file = list.is_file();
-        let lists = self.memory.lists.of(zone.number);
+        let lists = self.pages.memory.lists.of(zone.number);
         let too_many =
             || too_many_isolated(lists.isolated(is_file), lists.size(list), may_io_and_fs);
         while too_many() {
-            if self.is_closing() {
+            if self.accounts.is_closing() {
                 return false;
             }
             self.congestion_wait(Who::Direct, NAP).await;

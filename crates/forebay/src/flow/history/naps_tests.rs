@@ -1,6 +1,7 @@
 //! Who naps, and for how long (spec/reclaim.md 5.1 to 5.3).
 
 use super::*;
+use crate::engine::Engine;
 use crate::event::EventRing;
 use crate::policy::Policy;
 use crate::settings::{Parts, Settings};
@@ -34,17 +35,25 @@ fn up_to_3_10_reclaimers_nap_while_too_much_is_under_writeback() {
         let (world, engine, _ring) = engine_under(preset);
         let rt = world.rt();
         world.run(async move {
-            engine.global.writeback.store(10_000, Ordering::Relaxed);
+            engine
+                .dirty
+                .global
+                .writeback
+                .store(10_000, Ordering::Relaxed);
             let began = rt.now();
             let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
-            engine.nap_after_zone(&mut control).await;
+            engine.reclaim.nap_after_zone(&mut control).await;
             let napped = rt.now().since(began);
             let longest = engine.settings.answer_timeout;
             let expected = if naps { longest } else { Span::ZERO };
             assert!(napped >= expected && napped <= expected + NAP, "{preset}");
-            let count = engine.records.counters.get(Counter::CongestionWaits);
+            let count = engine
+                .accounts
+                .records
+                .counters
+                .get(Counter::CongestionWaits);
             assert_eq!(count, napped.as_millis() / 100, "{preset}");
-            engine.global.writeback.store(0, Ordering::Relaxed);
+            engine.dirty.global.writeback.store(0, Ordering::Relaxed);
         });
     }
 }
@@ -54,9 +63,12 @@ fn a_nap_is_reported_with_its_length_and_who_took_it() {
     for who in [Who::Kswapd, Who::Direct] {
         let (world, engine, ring) = engine_under("linux-3.2");
         world.run(async move {
-            engine.congestion_wait(who, NAP).await;
-            let flags = &engine.memory.nodes[0].flags;
-            engine.wait_iff_congested(flags, who, SHORT_NAP).await;
+            engine.reclaim.congestion_wait(who, NAP).await;
+            let flags = &engine.pages.memory.nodes[0].flags;
+            engine
+                .reclaim
+                .wait_iff_congested(flags, who, SHORT_NAP)
+                .await;
         });
         let events: Vec<Event> = ring.latest().into_iter().map(|(_, event)| event).collect();
         let is_kswapd = who == Who::Kswapd;

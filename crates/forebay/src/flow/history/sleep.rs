@@ -1,7 +1,7 @@
 //! Before 5.3: when kswapd slept, and for which zones it worked (spec/reclaim.md 4.2, 4.6, 4.7).
 
-use crate::engine::Engine;
 use crate::flow::reclaim::{ScanControl, Who};
+use crate::parts::Reclaim;
 use crate::policy::{KswapdSleep, PastKswapd};
 use crate::state::node::Node;
 use crate::state::zone::Zone;
@@ -46,7 +46,7 @@ impl PastKswapd {
     }
 }
 
-impl Engine {
+impl Reclaim {
     /// Whether the node was balanced by the rule of kswapd's sleep test.
     pub(crate) fn was_balanced_to_sleep(
         &self,
@@ -95,7 +95,7 @@ impl Engine {
 
     /// Whether kswapd was done with a node.
     pub(crate) fn was_node_balanced(&self, past: PastKswapd, node: &Node, class: usize) -> bool {
-        !self.has_no_zones(past, node, class) && self.memory.is_balanced(node, class)
+        !self.has_no_zones(past, node, class) && self.pages.memory.is_balanced(node, class)
     }
 
     fn is_every_zone_balanced(&self, past: PastKswapd, node: &Node, class: usize) -> bool {
@@ -110,12 +110,13 @@ impl Engine {
 
     fn is_every_zone_high(&self, node: &Node) -> bool {
         let mut zones = self.managed_zones(node, node.top_class());
-        zones
-            .all(|zone| zone.free_pages() > zone.marks().high || self.memory.is_unreclaimable(zone))
+        zones.all(|zone| {
+            zone.free_pages() > zone.marks().high || self.pages.memory.is_unreclaimable(zone)
+        })
     }
 
     fn managed_zones(&self, node: &Node, class: usize) -> impl Iterator<Item = &Zone> {
-        let zones = self.memory.zones_up_to(node, class);
+        let zones = self.pages.memory.zones_up_to(node, class);
         zones.filter(|zone| zone.managed_pages() > 0)
     }
 }

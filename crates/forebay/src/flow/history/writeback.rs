@@ -1,10 +1,10 @@
 //! Before 6.16: file pages that reclaim writes itself, one by one (spec/reclaim.md 3.2 and 3.3).
 
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::flow::judge::stays::Fate;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
 use crate::lists::Verdict;
+use crate::parts::Reclaim;
 use crate::policy::ReclaimWriteback;
 use crate::policy::ReclaimWrites;
 use crate::state::flusher_requests::FlusherWork;
@@ -20,7 +20,7 @@ const TROUBLE_PRIORITY: u32 = 10;
 /// A caller that has looked at more pages than this asks the flushers for as many.
 const ASKS_FLUSHERS_ABOVE: u64 = 48;
 
-impl Engine {
+impl Reclaim {
     /// The fate of a page by any of the older rules.
     pub(crate) fn past_fate(
         &self,
@@ -33,7 +33,7 @@ impl Engine {
         let flags = self.reclaim_flags(zone);
         let word = hold.word();
         let met_before = tally.classify(word, || self.meets_congestion(hold));
-        let verdict = self.memory.lists.verdict(word);
+        let verdict = self.pages.memory.lists.verdict(word);
         if let Verdict::Round(touches) = verdict {
             return Fate::Round(touches);
         }
@@ -53,7 +53,7 @@ impl Engine {
         if word & flag::DIRTY == 0 {
             return Fate::Free;
         }
-        let was_touched = self.memory.frames.forget_first_touch(hold.frame());
+        let was_touched = self.pages.memory.frames.forget_first_touch(hold.frame());
         let is_anon = word & flag::ANON != 0;
         if !is_anon && !self.may_write_file(flags, hold, control) {
             return self.past_dirty_file(stage, hold);
@@ -81,7 +81,7 @@ impl Engine {
         if self.past.balances_zones() {
             &zone.flags
         } else {
-            &self.memory.nodes[zone.node].flags
+            &self.pages.memory.nodes[zone.node].flags
         }
     }
 
@@ -108,7 +108,7 @@ impl Engine {
     /// The fate of a dirty file page that was not written. Before 3.2 those were only counted.
     fn past_dirty_file(&self, stage: ReclaimWriteback, hold: &ExclusiveHold<'_>) -> Fate {
         if stage < ReclaimWriteback::Marked {
-            self.count(Counter::NrVmscanWriteSkip, 1);
+            self.accounts.count(Counter::NrVmscanWriteSkip, 1);
             return Fate::Keep;
         }
         let fate = self.leave_dirty_file(hold);
@@ -126,17 +126,19 @@ impl Engine {
         if control.who == Who::Kswapd || !self.congestion.is_anywhere() {
             return false;
         }
-        let backing = self.backing_of(&self.objects.of_page(hold.owner()));
+        let backing = self
+            .dirty
+            .backing_of(&self.pages.objects.of_page(hold.owner()));
         backing.is_congested() && control.own_store != Some(backing.number)
     }
 
     /// Asks for the write of a dirty file page. The store's file system may refuse. The request is
     /// counted either way.
     pub(crate) fn write_file_page(&self, hold: ExclusiveHold<'_>, control: &mut ScanControl<'_>) {
-        let object = self.objects.of_page(hold.owner());
-        let backing = self.backing_of(&object);
+        let object = self.pages.objects.of_page(hold.owner());
+        let backing = self.dirty.backing_of(&object);
         let (frame, page) = (hold.frame(), page_of(hold.owner()));
-        self.memory.frames.set(frame, flag::RECLAIM);
+        self.pages.memory.frames.set(frame, flag::RECLAIM);
         drop(hold);
         let accepts = match backing.reclaim_writes {
             ReclaimWrites::Always => true,
@@ -144,16 +146,17 @@ impl Engine {
             ReclaimWrites::Allocated => page < object.stored_pages.load(Ordering::Relaxed),
             ReclaimWrites::Never => false,
         };
-        if !accepts || !self.shared().write_page(&backing, &object, page) {
-            self.memory.frames.clear(frame, flag::RECLAIM);
+        if !accepts || !self.writeback.shared().write_page(&backing, &object, page) {
+            self.pages.memory.frames.clear(frame, flag::RECLAIM);
         }
-        self.note_reclaim_write(frame, control.who == Who::Kswapd, true);
-        self.count(Counter::NrVmscanWriteFile, 1);
+        self.dirty
+            .note_reclaim_write(frame, control.who == Who::Kswapd, true);
+        self.accounts.count(Counter::NrVmscanWriteFile, 1);
         if control.who == Who::Direct {
-            self.count(Counter::NrVmscanWriteFileDirect, 1);
+            self.accounts.count(Counter::NrVmscanWriteFileDirect, 1);
         }
         if !accepts {
-            self.count(Counter::NrVmscanWriteRefused, 1);
+            self.accounts.count(Counter::NrVmscanWriteRefused, 1);
         }
         control.wrote_to = Some(backing);
     }
@@ -180,7 +183,7 @@ impl Engine {
         if self.asked_after_batches() || total_scanned <= ASKS_FLUSHERS_ABOVE {
             return;
         }
-        self.stores.ask_flushers(FlusherWork {
+        self.dirty.stores.ask_flushers(FlusherWork {
             pages: total_scanned,
             ..FlusherWork::default()
         });

@@ -1,8 +1,8 @@
 //! Before 4.8: kswapd balances each zone separately (spec/reclaim.md 4.3, as in 3.0).
 
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::flow::reclaim::{ScanControl, Who};
+use crate::parts::Reclaim;
 use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::Span;
@@ -25,11 +25,11 @@ enum Pass {
     },
 }
 
-impl Engine {
+impl Reclaim {
     /// Reclaims until every zone of the node is above its high mark or has nothing to give.
     pub(crate) async fn balance_zones(&self, node: &Node) {
-        while !self.is_closing() {
-            self.count(Counter::Pageoutrun, 1);
+        while !self.accounts.is_closing() {
+            self.accounts.count(Counter::Pageoutrun, 1);
             if self.press_zones(node).await {
                 return;
             }
@@ -52,7 +52,7 @@ impl Engine {
             scanned += control.scanned;
             if control.scanned > 0 && priority <= TROUBLE_PRIORITY {
                 if is_urgent {
-                    self.count(Counter::KswapdSkipCongestionWait, 1);
+                    self.accounts.count(Counter::KswapdSkipCongestionWait, 1);
                 } else {
                     self.congestion_wait(Who::Kswapd, NAP).await;
                 }
@@ -60,7 +60,7 @@ impl Engine {
             if control.reclaimed >= SWAP_CLUSTER_MAX {
                 return false;
             }
-            if self.is_closing() {
+            if self.accounts.is_closing() {
                 return true;
             }
         }
@@ -71,7 +71,7 @@ impl Engine {
     async fn shrink_short_zones(&self, node: &Node, control: &mut ScanControl<'_>) -> Pass {
         let top = node.top_class();
         let is_short = |zone: &Zone| zone.free_pages() <= zone.marks().high;
-        let candidates = || self.memory.zones_up_to(node, top).enumerate();
+        let candidates = || self.pages.memory.zones_up_to(node, top).enumerate();
         let is_candidate =
             |zone: &Zone| zone.managed_pages() > 0 && !self.is_hopeless(zone, control);
         let short = candidates().filter(|(_, zone)| is_candidate(zone) && is_short(zone));
@@ -80,7 +80,7 @@ impl Engine {
         };
         self.age_active_anon(node, top, control).await;
         let (mut all_ok, mut is_urgent) = (true, false);
-        for zone in self.memory.zones_up_to(node, end) {
+        for zone in self.pages.memory.zones_up_to(node, end) {
             if zone.managed_pages() == 0 || self.is_hopeless(zone, control) {
                 continue;
             }
@@ -90,8 +90,10 @@ impl Engine {
                 let before = control.scanned;
                 self.shrink_zone(zone, control).await;
                 let looked_at = control.scanned - before;
-                let zones = self.memory.zones_up_to(node, top);
-                let pages = zones.map(|zone| self.memory.reclaimable_pages(zone)).sum();
+                let zones = self.pages.memory.zones_up_to(node, top);
+                let pages = zones
+                    .map(|zone| self.pages.memory.reclaimable_pages(zone))
+                    .sum();
                 self.shrink_caches(PagesLookedAt { looked_at, pages }, control)
                     .await;
             }
@@ -111,7 +113,7 @@ impl Engine {
 
     /// Whether a zone was scanned so often in vain that only gentle passes still look at it.
     fn is_hopeless(&self, zone: &Zone, control: &ScanControl<'_>) -> bool {
-        control.priority < TOP_PRIORITY && self.memory.is_unreclaimable(zone)
+        control.priority < TOP_PRIORITY && self.pages.memory.is_unreclaimable(zone)
     }
 }
 

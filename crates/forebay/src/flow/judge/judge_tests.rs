@@ -3,6 +3,7 @@
 use super::*;
 use crate::cache::Cache;
 use crate::counters::Counter;
+use crate::engine::Engine;
 use crate::file::File;
 use crate::lists::List;
 use crate::policy::Policy;
@@ -34,11 +35,13 @@ fn control<'a>(who: Who) -> ScanControl<'a> {
 
 /// Judges the pages of a list `rounds` times, and returns what was met and how many were submitted.
 fn judged(engine: &Engine, list: List, rounds: u32, control: &mut ScanControl<'_>) -> (Tally, u64) {
-    let zone = &engine.memory.zones[0];
+    let zone = &engine.pages.memory.zones[0];
     let (mut met, mut paged_out) = (Tally::default(), 0);
     for _ in 0..rounds {
-        let batch = engine.memory.isolate(zone, list, PAGES);
-        let judged = engine.judge_batch(zone, &batch.frames, control, list.is_file());
+        let batch = engine.pages.memory.isolate(zone, list, PAGES);
+        let judged = engine
+            .reclaim
+            .judge_batch(zone, &batch.frames, control, list.is_file());
         met.immediate += judged.tally.immediate;
         met.gate_closed += judged.tally.gate_closed;
         met.paged_out += judged.tally.paged_out;
@@ -80,8 +83,8 @@ fn a_caller_writes_to_no_congested_store_except_its_own() {
             let bytes = vec![1; PAGES as usize * PAGE_BYTES];
             file.write_at(&bytes, 0).await.expect("memory takes it");
             let engine = &file.handle.engine;
-            let backing = engine.stores.get(0);
-            engine.congestion.note(&backing.congested, true);
+            let backing = engine.dirty.stores.get(0);
+            engine.reclaim.congestion.note(&backing.congested, true);
             let mut control = control(who);
             control.own_store = own_store;
             let (met, paged_out) = judged(engine, List::InactiveFile, 2, &mut control);
@@ -90,7 +93,7 @@ fn a_caller_writes_to_no_congested_store_except_its_own() {
             let (wanted, closed) = if writes { (PAGES, 0) } else { (0, PAGES) };
             assert_eq!(asked, wanted, "{who:?} {own_store:?}");
             assert!(met.gate_closed >= closed && (closed > 0 || met.gate_closed == 0));
-            engine.congestion.note(&backing.congested, false);
+            engine.reclaim.congestion.note(&backing.congested, false);
         });
     }
 }
@@ -115,7 +118,7 @@ fn kswapd_alone_waits_for_pages_that_it_met_before_and_only_if_all_are_like_them
             let read = file.read_at(&mut bytes, 0).await;
             assert_eq!(read, Ok(bytes.len()));
             let engine = &file.handle.engine;
-            let memory = &engine.memory;
+            let memory = &engine.pages.memory;
             let flags = &memory.nodes[0].flags.writeback;
             flags.store(all_are_like_it, Ordering::Relaxed);
             let met = if is_met_before { flag::RECLAIM } else { 0 };
@@ -125,7 +128,9 @@ fn kswapd_alone_waits_for_pages_that_it_met_before_and_only_if_all_are_like_them
             for &frame in batch.frames.as_slice() {
                 memory.frames.set(frame, flag::WRITEBACK | met);
             }
-            let judged = engine.judge_batch(zone, &batch.frames, &mut control(who), true);
+            let judged = engine
+                .reclaim
+                .judge_batch(zone, &batch.frames, &mut control(who), true);
             assert_eq!(judged.tally.immediate, expected, "{preset} {case:?}");
             for &frame in batch.frames.as_slice() {
                 memory.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);

@@ -1,8 +1,8 @@
 //! What stands in the way of freeing a page, and what then becomes of the page.
 
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::flow::reclaim::Tally;
+use crate::parts::Reclaim;
 use crate::state::frame::{ExclusiveHold, flag};
 
 /// What becomes of a page.
@@ -19,7 +19,7 @@ pub(crate) enum Fate {
     WriteFile,
 }
 
-impl Engine {
+impl Reclaim {
     /// The fate of a page whose write has not ended: it is marked and goes out of reclaim's way,
     /// and is freed when the write has ended. A page that is `met_again`, when every page that
     /// reclaim meets is like it, makes kswapd wait.
@@ -32,7 +32,7 @@ impl Engine {
         if met_again {
             tally.immediate += 1;
         } else {
-            self.memory.frames.set(hold.frame(), flag::RECLAIM);
+            self.pages.memory.frames.set(hold.frame(), flag::RECLAIM);
             tally.writeback += 1;
         }
         Fate::OutOfTheWay
@@ -40,8 +40,8 @@ impl Engine {
 
     /// Marks a dirty file page, so that it is freed as soon as its flusher has written it.
     pub(crate) fn leave_dirty_file(&self, hold: &ExclusiveHold<'_>) -> Fate {
-        self.memory.frames.set(hold.frame(), flag::RECLAIM);
-        self.count(Counter::NrVmscanImmediateReclaim, 1);
+        self.pages.memory.frames.set(hold.frame(), flag::RECLAIM);
+        self.accounts.count(Counter::NrVmscanImmediateReclaim, 1);
         Fate::OutOfTheWay
     }
 
@@ -58,8 +58,8 @@ impl Engine {
     /// Whether the store of a page is congested.
     pub(crate) fn meets_congestion(&self, hold: &ExclusiveHold<'_>) -> bool {
         let is_congested = || {
-            let object = self.objects.of_page(hold.owner());
-            self.backing_of(&object).is_congested()
+            let object = self.pages.objects.of_page(hold.owner());
+            self.dirty.backing_of(&object).is_congested()
         };
         self.congestion.is_anywhere() && is_congested()
     }

@@ -1,12 +1,12 @@
 //! How a caller that found a zone below its low mark wakes kswapd.
 
-use crate::engine::Engine;
 use crate::memory::Home;
+use crate::parts::Reclaim;
 use crate::state::node::Node;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
 
-impl Engine {
+impl Reclaim {
     /// Wakes the kswapd of `node` for requests of `class`, if it has something to do.
     pub(crate) fn wake_kswapd(&self, node: &Node, class: usize) {
         node.request_class(class);
@@ -21,14 +21,14 @@ impl Engine {
     /// Whether kswapd has nothing to do for a request of `class`.
     pub(crate) fn need_not_wake(&self, node: &Node, class: usize) -> bool {
         match self.past.kswapd {
-            None => self.memory.is_balanced(node, class),
+            None => self.pages.memory.is_balanced(node, class),
             Some(past) => self.needed_no_wake(past, node, class),
         }
     }
 
     /// Wakes the kswapds of all nodes that a request from `home` may use, the nearest first.
     pub(crate) fn wake_kswapds(&self, home: Home) {
-        for node in self.memory.nodes_from(home) {
+        for node in self.pages.memory.nodes_from(home) {
             self.wake_kswapd(node, node.top_class());
         }
     }

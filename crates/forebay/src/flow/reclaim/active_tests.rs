@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cache::{AttachedStore, Cache};
+use crate::engine::Engine;
 use crate::policy::Policy;
 use crate::settings::{NodeSettings, Parts, Settings, Watermarks, ZoneSettings};
 use forebay_base::sync::atomic::Ordering;
@@ -35,12 +36,12 @@ fn a_pass_of_a_caller_ages_active_memory_though_none_is_inactive() {
         let bytes = vec![1; 100 * PAGE_BYTES];
         memory.write_at(&bytes, 0).await.expect("memory takes it");
         let engine = &memory.handle.engine;
-        let zone = &engine.memory.zones[0];
-        let lists = engine.memory.lists.of(zone.number);
+        let zone = &engine.pages.memory.zones[0];
+        let lists = engine.pages.memory.lists.of(zone.number);
         let before = lists.sizes();
         assert_eq!((before.inactive_anon, before.active_anon), (0, 100));
         let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
-        engine.shrink_zone(zone, &mut control).await;
+        engine.reclaim.shrink_zone(zone, &mut control).await;
         assert_eq!(lists.sizes().inactive_anon, Batch::LIMIT as u64);
     });
 }
@@ -60,7 +61,7 @@ fn a_pass_that_frees_pages_gives_its_node_hope_again() {
             .await
             .expect("the store is well");
         let engine = &file.handle.engine;
-        let node = &engine.memory.nodes[0];
+        let node = &engine.pages.memory.nodes[0];
         node.failures.store(MAX_RECLAIM_RETRIES, Ordering::Relaxed);
         let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
         while control.reclaimed == 0 {
@@ -69,6 +70,7 @@ fn a_pass_that_frees_pages_gives_its_node_hope_again() {
             assert!(control.priority > 0, "there are clean pages");
             control.priority -= 1;
             engine
+                .reclaim
                 .shrink_node(node, node.top_class(), &mut control)
                 .await;
         }
@@ -108,7 +110,7 @@ fn a_caller_that_frees_pages_wakes_a_kswapd_that_gave_up() {
             .open(&store, ObjectId(1), 4 << 20)
             .expect("a new object opens");
         let engine = &file.handle.engine;
-        let (node, zone) = (&engine.memory.nodes[0], &engine.memory.zones[0]);
+        let (node, zone) = (&engine.pages.memory.nodes[0], &engine.pages.memory.zones[0]);
         node.failures.store(MAX_RECLAIM_RETRIES, Ordering::Relaxed);
         let mut page = [0; PAGE_BYTES];
         for number in 0.. {
@@ -121,7 +123,10 @@ fn a_caller_that_frees_pages_wakes_a_kswapd_that_gave_up() {
         rt.sleep(Span::from_secs(1)).await;
         assert!(zone.free_pages() < zone.marks().low, "kswapd has given up");
         let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
-        engine.reclaim_for_caller(Home::near(0), &mut control).await;
+        engine
+            .reclaim
+            .reclaim_for_caller(Home::near(0), &mut control)
+            .await;
         assert!(control.reclaimed > 0, "there are clean pages");
         assert!(zone.free_pages() < zone.marks().high, "kswapd is needed");
         rt.sleep(Span::from_secs(1)).await;
@@ -146,13 +151,14 @@ fn from_4_12_on_refaults_open_the_active_file_list() {
         let control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
         let may_deactivate = || {
             engine
-                .scan_inputs(&engine.memory.zones[0], &control)
+                .reclaim
+                .scan_inputs(&engine.pages.memory.zones[0], &control)
                 .may_deactivate_file
         };
         assert!(!may_deactivate(), "{preset}: no page has come back");
-        engine.memory.nodes[0].note_refault(true);
+        engine.pages.memory.nodes[0].note_refault(true);
         assert_eq!(may_deactivate(), opens, "{preset}");
-        engine.memory.nodes[0].note_refaults();
+        engine.pages.memory.nodes[0].note_refaults();
         assert!(!may_deactivate(), "{preset}: none since the last run");
     }
 }
@@ -189,11 +195,13 @@ fn freed_in_a_pass(mib: u64, who: Who, priority: u32) -> u64 {
         let engine = &file.handle.engine;
         let mut control = ScanControl::new(who, priority);
         let zone = engine
+            .pages
             .memory
             .zones
             .iter()
             .max_by_key(|zone| zone.managed_pages());
         engine
+            .reclaim
             .shrink_zone(zone.expect("there is one"), &mut control)
             .await;
         *reported.lock().expect("nobody panicked") = control.reclaimed;
@@ -232,8 +240,8 @@ fn a_pass_that_looks_at_its_whole_goal_makes_kswapd_no_more_urgent() {
             .open(&store, ObjectId(1), 4 << 20)
             .expect("a new object opens");
         let engine = &file.handle.engine;
-        let node = &engine.memory.nodes[0];
-        let goal = engine.memory.zones[0].marks().high;
+        let node = &engine.pages.memory.nodes[0];
+        let goal = engine.pages.memory.zones[0].marks().high;
         // At priority p the 2^p-th part is due: as many pages that the goal is due at priority 3.
         let left_at_3 = |pages| {
             (4..=TOP_PRIORITY)
@@ -247,7 +255,7 @@ fn a_pass_that_looks_at_its_whole_goal_makes_kswapd_no_more_urgent() {
             .await
             .expect("it is heard");
         file.read_at(&mut bytes, 0).await.expect("it is there");
-        let _ = engine.reclaim_until(node, 0, || false).await;
+        let _ = engine.reclaim.reclaim_until(node, 0, || false).await;
         let looked_at: u64 = ring
             .latest()
             .into_iter()

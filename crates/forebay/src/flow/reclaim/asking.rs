@@ -1,8 +1,8 @@
 //! How a cache beside the pages is asked: in batches. What could not be asked stays owed.
 
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::marks::Mark;
+use crate::parts::Reclaim;
 use crate::shrinker::Shrinker;
 use crate::state::shrinkers::Owed;
 use forebay_law::shrink::{DEFAULT_SEEKS, Demand};
@@ -18,7 +18,7 @@ pub(crate) struct Asked {
     pub(crate) seeks: u64,
 }
 
-impl Engine {
+impl Reclaim {
     /// Asks the program's own caches for what `demand` says. One that panics is asked no more: its
     /// state may be broken, and the task that asks, kswapd perhaps, has to go on.
     pub(crate) fn ask_shrinkers(&self, demand: impl Fn(&Asked) -> Demand) {
@@ -29,12 +29,12 @@ impl Engine {
             let asked = AssertUnwindSafe(|| ask_one(&*shrinker, &registered.owed, &demand));
             let Ok(offered) = catch_unwind(asked) else {
                 self.shrinkers.remove(&registered);
-                self.count(Counter::ShrinkerPanics, 1);
-                self.mark(Mark::ShrinkerPanicked);
+                self.accounts.count(Counter::ShrinkerPanics, 1);
+                self.accounts.mark(Mark::ShrinkerPanicked);
                 forebay_rt::say("a shrinker panicked; reclaim asks it no more");
                 continue;
             };
-            self.count(Counter::SlabsScanned, offered);
+            self.accounts.count(Counter::SlabsScanned, offered);
         }
     }
 
@@ -42,7 +42,7 @@ impl Engine {
     pub(crate) fn ask_closed_files(&self, demand: impl Fn(&Asked) -> Demand) {
         let owed = &self.shrinkers.closed_files;
         let mut demand = demand(&Asked {
-            freeable: self.objects.closed_count(),
+            freeable: self.pages.objects.closed_count(),
             deferred: owed.take(),
             seeks: DEFAULT_SEEKS,
         });
@@ -50,7 +50,7 @@ impl Engine {
             self.forget_without_pages(batch);
         }
         owed.add(demand.owed());
-        self.count(Counter::SlabsScanned, demand.offered());
+        self.accounts.count(Counter::SlabsScanned, demand.offered());
     }
 }
 

@@ -1,23 +1,23 @@
 //! One batch of a list: off the list, judged, and back or free.
 
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
 use crate::lists::{Effort, List};
 use crate::memory::Isolated;
+use crate::parts::Reclaim;
 use crate::state::flusher_requests::FlusherWork;
 use crate::state::zone::Zone;
 use forebay_base::sync::atomic::Ordering;
 use forebay_rt::{Charge, Work};
 
-impl Engine {
+impl Reclaim {
     /// Takes the processor time of looking at a batch. On a simulated machine it passes while the
     /// pages of the batch are off the list. The list's lock is the node's, or the zone's where
     /// kswapd balances zones (before 4.8).
     async fn charge_scan(&self, zone: &Zone, pages: usize) {
         let lock = if self.past.balances_zones() {
-            self.memory.nodes.len() + zone.number
+            self.pages.memory.nodes.len() + zone.number
         } else {
             zone.node
         };
@@ -35,7 +35,7 @@ impl Engine {
         wanted: u64,
         priority: u32,
     ) -> u64 {
-        let batch = self.memory.isolate(zone, list, wanted);
+        let batch = self.pages.memory.isolate(zone, list, wanted);
         if batch.frames.is_empty() {
             return 0;
         }
@@ -48,7 +48,12 @@ impl Engine {
         let is_file = batch.list.is_file();
         let (mut deactivated, mut spared) = (0, 0);
         for &frame in taken.as_slice() {
-            if self.memory.lists.age_active(&self.memory.frames, frame) {
+            if self
+                .pages
+                .memory
+                .lists
+                .age_active(&self.pages.memory.frames, frame)
+            {
                 spared += 1;
             } else {
                 deactivated += 1;
@@ -62,10 +67,13 @@ impl Engine {
             written: 0,
             put_back: spared,
         };
-        self.memory.lists.note_effort(zone.number, is_file, effort);
-        self.count(Counter::Pgrefill, nr_taken);
-        self.count(Counter::Pgdeactivate, deactivated);
-        self.record(&Event::MmVmscanLruShrinkActive {
+        self.pages
+            .memory
+            .lists
+            .note_effort(zone.number, is_file, effort);
+        self.accounts.count(Counter::Pgrefill, nr_taken);
+        self.accounts.count(Counter::Pgdeactivate, deactivated);
+        self.accounts.record(&Event::MmVmscanLruShrinkActive {
             nid: zone.node,
             nr_taken,
             nr_deactivated: deactivated,
@@ -82,7 +90,7 @@ impl Engine {
         wanted: u64,
         control: &mut ScanControl<'_>,
     ) -> Tally {
-        let batch = self.memory.isolate(zone, list, wanted);
+        let batch = self.pages.memory.isolate(zone, list, wanted);
         if batch.frames.is_empty() {
             return Tally::default();
         }
@@ -105,15 +113,20 @@ impl Engine {
             written: judged.paged_out,
             put_back: scanned - reclaimed,
         };
-        self.memory.lists.note_effort(zone.number, is_file, effort);
+        self.pages
+            .memory
+            .lists
+            .note_effort(zone.number, is_file, effort);
         zone.scanned_in_vain.fetch_add(scanned, Ordering::Relaxed);
-        self.memory.free_evicted(zone, judged.freed.as_slice());
+        self.pages
+            .memory
+            .free_evicted(zone, judged.freed.as_slice());
         control.scanned += judged.looked_at;
         control.reclaimed += reclaimed;
         control.tally.add(tally);
         self.count_batch(control.who, is_file, scanned, reclaimed);
-        self.count(Counter::Pgactivate, tally.activated);
-        self.record(&Event::MmVmscanLruShrinkInactive {
+        self.accounts.count(Counter::Pgactivate, tally.activated);
+        self.accounts.record(&Event::MmVmscanLruShrinkInactive {
             nid: zone.node,
             nr_scanned: judged.looked_at,
             nr_reclaimed: reclaimed,
@@ -136,7 +149,7 @@ impl Engine {
         let is_all_dirty = tally.unqueued_dirty > 0 && tally.unqueued_dirty == tally.taken;
         let is_asked_here = self.past.writes.is_none() || self.asked_after_batches();
         if is_all_dirty && is_asked_here {
-            self.stores.ask_flushers(FlusherWork::ALL);
+            self.dirty.stores.ask_flushers(FlusherWork::ALL);
         }
     }
 
@@ -145,9 +158,9 @@ impl Engine {
             Who::Kswapd => (Counter::PgscanKswapd, Counter::PgstealKswapd),
             Who::Direct => (Counter::PgscanDirect, Counter::PgstealDirect),
         };
-        self.count(scan, scanned);
-        self.count(steal, reclaimed);
-        self.count(
+        self.accounts.count(scan, scanned);
+        self.accounts.count(steal, reclaimed);
+        self.accounts.count(
             if is_file {
                 Counter::PgscanFile
             } else {

@@ -1,13 +1,13 @@
 //! What a pass asks of caches beside the pages (spec/reclaim.md 2.11): the program's own caches,
 //! and the cache's own records of closed files.
 
-use crate::engine::Engine;
 use crate::flow::reclaim::ScanControl;
 use crate::flow::reclaim::asking::Asked;
+use crate::parts::Reclaim;
 use forebay_law::history::PagesLookedAt;
 use forebay_law::shrink::{ShrinkInputs, demand};
 
-impl Engine {
+impl Reclaim {
     /// Asks every cache beside the pages for its part, after a pass that looked at `part` of the
     /// pages.
     pub(crate) async fn shrink_caches(&self, part: PagesLookedAt, control: &mut ScanControl<'_>) {
@@ -23,7 +23,7 @@ impl Engine {
             })
         };
         self.ask_shrinkers(by_priority);
-        if self.are_objects_charged() {
+        if self.pages.are_objects_charged() {
             self.ask_closed_files(by_priority);
         }
     }

@@ -4,10 +4,10 @@
 
 use crate::books::calls::Waiting;
 use crate::counters::Counter;
-use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Who};
 use crate::lists::List;
+use crate::parts::Reclaim;
 use crate::state::backing::Backing;
 use crate::state::node::Node;
 use crate::state::zone::Zone;
@@ -19,7 +19,7 @@ use forebay_law::scan::SWAP_CLUSTER_MAX;
 use forebay_law::throttle::{Progress, ThrottleReason, consider_throttle, too_many_isolated};
 use forebay_rt::wait::Gate;
 
-impl Engine {
+impl Reclaim {
     /// Raises flags and waits by what the pass met (spec/reclaim.md 3.5, T7).
     pub(super) async fn throttle_after_pass(&self, node: &Node, control: &ScanControl<'_>) {
         let tally = &control.tally;
@@ -51,7 +51,7 @@ impl Engine {
             ThrottleReason::NoProgress => Cause::ReclaimNoProgress,
             ThrottleReason::Congested => Cause::ReclaimCongested,
         };
-        Some(self.waiting(waits, cause))
+        Some(self.accounts.waiting(waits, cause))
     }
 
     /// Waits because nothing was freed, or ends such waits of others (spec/reclaim.md 5.6).
@@ -83,9 +83,9 @@ impl Engine {
         list: List,
         control: &ScanControl<'_>,
     ) -> bool {
-        let node = &self.memory.nodes[zone.node];
+        let node = &self.pages.memory.nodes[zone.node];
         let is_file = list.is_file();
-        let lists = self.memory.lists.of(zone.number);
+        let lists = self.pages.memory.lists.of(zone.number);
         let too_many = || too_many_isolated(lists.isolated(is_file), lists.size(list), true);
         if too_many() {
             let reason = ThrottleReason::Isolated;
@@ -103,7 +103,7 @@ impl Engine {
     /// submitted and is not yet written is of use to nobody, and a read has to pass all of it.
     /// Pages of a batch lie side by side in swap, so the store makes one request of them.
     pub(super) async fn wait_for_swap_queue(&self, control: &mut ScanControl<'_>) {
-        let Some(swap) = self.memory.swap.get() else {
+        let Some(swap) = self.pages.memory.swap.get() else {
             return;
         };
         let requests = swap.backing.settings.queue_requests;
@@ -125,11 +125,12 @@ impl Engine {
         while self.rt.now() < deadline {
             let listener = backing.write_ended.listen();
             let queued = backing.writes_in_flight.load(Ordering::Acquire);
-            if queued < most || self.is_closing() {
+            if queued < most || self.accounts.is_closing() {
                 return;
             }
-            if self.until(deadline, listener).await.is_none() {
-                self.overdue("room in the queue of a store", self.settings.answer_timeout);
+            if self.accounts.until(deadline, listener).await.is_none() {
+                self.accounts
+                    .overdue("room in the queue of a store", self.settings.answer_timeout);
             }
             most = after_waiting;
         }
@@ -144,11 +145,16 @@ impl Engine {
     ) -> bool {
         let deadline = control.waits_until(self.rt.now(), self.settings.answer_timeout);
         let _waiting = self.waits_for_reason(control, ThrottleReason::Writeback);
-        let is_written = self.until(deadline, writing.wait()).await.is_some();
+        let is_written = self
+            .accounts
+            .until(deadline, writing.wait())
+            .await
+            .is_some();
         if !is_written {
-            self.overdue("the write of an inode", self.settings.answer_timeout);
+            self.accounts
+                .overdue("the write of an inode", self.settings.answer_timeout);
         }
-        is_written && !self.is_closing()
+        is_written && !self.accounts.is_closing()
     }
 
     /// Lets a reclaimer wait for `reason` on `node` (spec/reclaim.md 5.4): until the event that
@@ -162,7 +168,7 @@ impl Engine {
             reason,
             ThrottleReason::NoProgress | ThrottleReason::Congested
         );
-        if brief && self.memory.skips_throttle(node) {
+        if brief && self.pages.memory.skips_throttle(node) {
             self.rt.yield_now().await;
             return;
         }
@@ -186,9 +192,9 @@ impl Engine {
         let _ = self.rt.timeout(timeout, listener).await;
         drop(waiting);
         let delayed_us = self.rt.now().since(began).as_micros();
-        self.count(throttle_counter(reason), 1);
-        self.count(Counter::ThrottledUs, delayed_us);
-        self.record(&Event::MmVmscanThrottled {
+        self.accounts.count(throttle_counter(reason), 1);
+        self.accounts.count(Counter::ThrottledUs, delayed_us);
+        self.accounts.record(&Event::MmVmscanThrottled {
             nid: node.number,
             usec_timeout: timeout.as_micros(),
             usec_delayed: delayed_us,

@@ -1,10 +1,10 @@
 //! Cutting anonymous memory. No store learns its length, and its pages may be in swap.
 
-use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::event::CallKind;
 use crate::flow::read::Missing;
 use crate::handle::Handle;
+use crate::parts::Files;
 use crate::state::backing::Backing;
 use crate::state::frame::flag;
 use crate::state::index::key;
@@ -12,22 +12,25 @@ use crate::state::object::{CutPlace, ObjectState};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::units::{page_of, pages_for};
-use std::sync::Arc;
 
-impl Engine {
+impl Files {
     /// Makes anonymous memory `length_bytes` long. What was past that is gone.
     pub(super) async fn truncate_anonymous(
-        self: &Arc<Self>,
+        &self,
         handle: &Handle,
         length_bytes: u64,
     ) -> Result<(), AccessError> {
         let first = page_of(length_bytes);
-        let call = self.call(handle, CallKind::Truncate, length_bytes, 0);
+        let call = self.dirty.call(handle, CallKind::Truncate, length_bytes, 0);
         loop {
-            let (engine, backing) = (self.clone(), handle.backing.clone());
-            let place = self.place_in_line(&handle.object, first..u64::MAX).await?;
-            let cut = async move { engine.cut_anonymous(&place, &backing, length_bytes).await };
+            let (files, backing) = (self.shared(), handle.backing.clone());
+            let place = self
+                .writeback
+                .place_in_line(&handle.object, first..u64::MAX)
+                .await?;
+            let cut = async move { files.cut_anonymous(&place, &backing, length_bytes).await };
             if self
+                .writeback
                 .resize_apart("truncate", (&call, handle), first, cut)
                 .await??
             {
@@ -49,14 +52,14 @@ impl Engine {
         length_bytes: u64,
     ) -> Result<bool, AccessError> {
         let object = &**place.object();
-        let guard = self.resize_alone(place).await;
+        let guard = self.writeback.resize_alone(place).await;
         let before = guard.set_length(length_bytes);
         if length_bytes >= before {
             return Ok(true);
         }
         let behind = pages_for(length_bytes)..pages_for(before);
         let held = page_of(length_bytes)..behind.end;
-        if let Err(error) = self.guards_drop(object, held).await {
+        if let Err(error) = self.writeback.guards_drop(object, held).await {
             guard.set_length(before);
             return Err(error);
         }
@@ -64,7 +67,7 @@ impl Engine {
             guard.set_length(before);
             return Ok(false);
         }
-        self.drop_surely(object, backing, &behind).await;
+        self.writeback.drop_surely(object, backing, &behind).await;
         Ok(true)
     }
 
@@ -76,19 +79,29 @@ impl Engine {
         }
         let page = page_of(length_bytes);
         let key = key(object.number, page);
-        while let Some(frame) = self.memory.find_surely(key) {
-            let Ok(mut hold) = self.memory.frames.exclude(frame, key, flag::WRITEBACK) else {
+        while let Some(frame) = self.pages.memory.find_surely(key) {
+            let Ok(mut hold) = self
+                .pages
+                .memory
+                .frames
+                .exclude(frame, key, flag::WRITEBACK)
+            else {
                 // However long that takes: what keeps it busy ends by itself.
-                while self.page_is_idle(object, frame, key).await.is_err() {}
+                while self
+                    .writeback
+                    .page_is_idle(object, frame, key)
+                    .await
+                    .is_err()
+                {}
                 continue;
             };
-            let arena = self.memory.frames.arena();
+            let arena = self.pages.memory.frames.arena();
             arena.zero(&mut hold, start, PAGE_BYTES - start);
             if hold.word() & flag::DIRTY == 0 {
-                self.memory.clean_anonymous_is_gone();
+                self.pages.memory.clean_anonymous_is_gone();
                 hold.set(flag::DIRTY);
             }
-            self.anonymous_dirtied(object, hold);
+            self.pages.anonymous_dirtied(object, hold);
             return true;
         }
         object.swap_slot(page).load(Ordering::Acquire) == 0

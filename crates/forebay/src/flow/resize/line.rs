@@ -2,10 +2,10 @@
 //! to itself when its turn comes.
 
 use crate::books::calls::Call;
-use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::handle::Handle;
 use crate::marks::Mark;
+use crate::parts::Writeback;
 use crate::state::backing::Backing;
 use crate::state::object::{CutPlace, ObjectState, ResizeGuard};
 use forebay_base::Span;
@@ -16,7 +16,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 
-impl Engine {
+impl Writeback {
     /// A place in the line of the object's cuts. It is taken at once unless very many are in line.
     /// A write that the caller makes after it has left then comes after the cut, and stays.
     pub(crate) async fn place_in_line(
@@ -29,7 +29,7 @@ impl Engine {
             if let Some(place) = object.join_cuts(pages.clone()) {
                 return Ok(place);
             }
-            self.a_cut_ends(object, listener).await?;
+            self.accounts.a_cut_ends(object, listener).await?;
         }
     }
 
@@ -42,12 +42,12 @@ impl Engine {
         page_index: u64,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, AccessError> {
-        let _waiting = self.waiting(&call.waits, Cause::Resize);
+        let _waiting = self.accounts.waiting(&call.waits, Cause::Resize);
         // Guards are waited for first, then the store.
         let waited = self.settings.held_timeout + self.settings.answer_timeout;
         let done = self.apart(name, &handle.object, waited, work).await;
         done.ok_or_else(|| {
-            self.mark(Mark::ResizeOverdue);
+            self.accounts.mark(Mark::ResizeOverdue);
             AccessError::NotAnswering {
                 object: handle.object.store_object().0,
                 page_index,
@@ -65,7 +65,7 @@ impl Engine {
                 break guard;
             }
             // However long that takes: a resize that is given up is left to a task of its own.
-            let _ = self.a_cut_ends(place.object(), listener).await;
+            let _ = self.accounts.a_cut_ends(place.object(), listener).await;
         };
         while !guard.is_alone() {
             self.rt.yield_now().await;
