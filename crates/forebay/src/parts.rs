@@ -22,8 +22,9 @@ use crate::counters::Counter;
 use crate::event::Event;
 use crate::marks::Mark;
 use crate::memory::Memory;
-use crate::policy::Past;
+use crate::policy::{DirtyThrottle, Past};
 use crate::settings::Settings;
+use crate::state::activity::STANDS_STILL;
 use crate::state::backing::Backing;
 use crate::state::balloon::Balloon;
 use crate::state::congestion::Congestion;
@@ -41,6 +42,7 @@ use crate::state::shrinkers::Shrinkers;
 use crate::state::times::WaitTimes;
 use crate::state::vectors::IoVectors;
 use crate::stores::Stores;
+use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
@@ -167,6 +169,12 @@ pub(crate) struct Throttle {
     pub(crate) rt: Rt,
     pub(crate) settings: Arc<Settings>,
     pub(crate) past: Past,
+    /// How pauses are cut, and whether that is fine.
+    pub(crate) cut: DirtyThrottle,
+    pub(crate) is_paced: bool,
+    /// The pages of a store that has answered nothing for this long are left out when the writers
+    /// of others are judged.
+    pub(crate) stands_still: Span,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) dirty: Arc<Dirty>,
@@ -175,9 +183,17 @@ pub(crate) struct Throttle {
 
 impl Throttle {
     pub(crate) fn over(flusher: &Arc<Flusher>) -> Arc<Throttle> {
+        let cut = flusher.writeback.settings.policy.dirty_throttle;
         Arc::new(Throttle {
             rt: flusher.rt.clone(),
             past: flusher.past,
+            cut,
+            is_paced: cut == DirtyThrottle::Paced,
+            stands_still: if cut == DirtyThrottle::Paced {
+                STANDS_STILL
+            } else {
+                Span::MAX
+            },
             accounts: flusher.accounts.clone(),
             pages: flusher.pages.clone(),
             dirty: flusher.dirty.clone(),

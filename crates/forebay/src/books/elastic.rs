@@ -8,9 +8,9 @@ use crate::engine::Engine;
 use crate::settings::Elastic;
 use crate::state::zone::Zone;
 use crate::statistics::ElasticStatistics;
+use forebay_base::Span;
 use forebay_base::sync::lock;
 use forebay_base::units::byte_of;
-use forebay_base::Span;
 use forebay_law::elastic::{self as law, Change, ElasticInputs, first_bytes, next_look_ms};
 
 impl Engine {

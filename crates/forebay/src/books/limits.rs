@@ -1,7 +1,6 @@
 //! How many pages may be dirty: in all, of a store, in a zone; and what follows from how many are.
 
 use crate::parts::{Dirty, Pages};
-use crate::policy::ZoneDirtyLimits;
 use crate::state::backing::Backing;
 use crate::state::zone::Zone;
 use forebay_base::sync::{atomic::Ordering, lock};
@@ -31,21 +30,6 @@ impl Pages {
     pub(crate) fn readahead_pages(&self) -> u64 {
         let limit_pages = (u64::from(self.memory.frames.len()) / 4).max(USUAL_READAHEAD_PAGES);
         self.knobs.readahead_pages().min(limit_pages)
-    }
-
-    /// Whether a page may be dirtied in this zone (spec/reclaim.md 1.10).
-    pub(crate) fn zone_takes_dirty(&self, zone: &Zone) -> bool {
-        if self.memory.zones.len() == 1 {
-            return true;
-        }
-        match self.past.zone_limits {
-            None => limits::zone_is_ok(zone.pages_pending(), self.zone_dirty_limit(zone)),
-            Some(ZoneDirtyLimits::Off) => true,
-            Some(_) => {
-                let node = &self.memory.nodes[zone.node];
-                self.memory.node_takes_dirty(node, &self.knobs.dirty())
-            }
-        }
     }
 
     /// The zone's part of the dirty limit, pages.

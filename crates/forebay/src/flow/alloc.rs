@@ -147,22 +147,18 @@ impl Reclaim {
             // On the heap, once for each run of reclaim: otherwise every read and every write would
             // be as large as this, and each caller moves them.
             let run_began = self.rt.now();
-            let reclaimed = Box::pin(self.direct_reclaim(call, want)).await;
+            let reclaimed = Box::pin(self.reclaim_for(call, want)).await;
             if let Some(fresh) = self.pages.memory.frame_above_min(want.home) {
                 return Ok(fresh);
             }
             fruitless.note(reclaimed, self.rt.now().since(run_began), self.patience());
             let has_tries = fruitless.loops <= MAX_RECLAIM_RETRIES;
             let may_succeed = has_tries && self.pages.memory.may_succeed(want.home);
-            let tries_again = match self.past.naps {
-                None => may_succeed && fruitless.span < self.patience(),
-                Some(past) => {
-                    let in_time = self.rt.now().since(began) < self.patience();
-                    let goes_on = may_succeed && in_time;
-                    goes_on && self.naps_before_retry(past, want.home, reclaimed).await
-                }
-            };
-            if tries_again {
+            if may_succeed
+                && self
+                    .tries_again(want.home, began, fruitless.span, reclaimed)
+                    .await
+            {
                 self.rt.yield_now().await;
                 continue;
             }

@@ -168,8 +168,7 @@ impl Reclaim {
             let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
             control.zones_over_only = true;
             control.force_deactivate = force_deactivate;
-            self.reclaim_for_caller(Home::near(zone.node), &mut control)
-                .await;
+            self.reclaim_near(Home::near(zone.node), &mut control).await;
             if control.reclaimed > 0 {
                 return control.reclaimed;
             }

@@ -26,12 +26,7 @@ impl Engine {
             let reclaim = self.reclaim.clone();
             self.accounts.keep("kswapd", move || {
                 let reclaim = reclaim.clone();
-                async move {
-                    match reclaim.past.kswapd {
-                        None => reclaim.kswapd(node).await,
-                        Some(past) => reclaim.past_kswapd(past, node).await,
-                    }
-                }
+                async move { reclaim.run_kswapd(node).await }
             });
         }
     }

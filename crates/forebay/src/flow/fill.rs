@@ -246,7 +246,7 @@ impl Files {
                 .accounts
                 .waiting(&call.waits, Cause::DirectReclaim)
                 .counted(Counter::AllocstallUs);
-            run.may_reclaim = Box::pin(self.reclaim.direct_reclaim(call, want)).await > 0;
+            run.may_reclaim = Box::pin(self.reclaim.reclaim_for(call, want)).await > 0;
             drop(waiting);
         }
     }

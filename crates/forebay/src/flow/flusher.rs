@@ -336,7 +336,7 @@ impl Flusher {
     async fn write_objects(&self, backing: &Arc<Backing>, round: &mut Round) -> u64 {
         let began = self.rt.now();
         let is_new = lock(&backing.lists).fill_round(self.accounts.now_ms(), round.dirty_since_ms);
-        if is_new && self.past.writers.is_some() {
+        if is_new {
             self.charge_steps(backing).await;
         }
         let mut progress = 0;
@@ -488,11 +488,8 @@ impl Flusher {
         turn_pages.div_ceil(COMMITS_OF_A_TURN).max(units)
     }
 
-    /// How many pages a turn writes, if the round has `pages_left`.
-    fn turn_pages(&self, backing: &Backing, pages_left: u64) -> u64 {
-        if let Some(fixed) = self.past.turn_pages {
-            return fixed.min(pages_left);
-        }
+    /// How many pages of this store a turn writes, if the round has `pages_left`.
+    pub(crate) fn chunk_pages(&self, backing: &Backing, pages_left: u64) -> u64 {
         let average = lock(&backing.rates).bandwidth.average_pages_per_s;
         write_chunk(average, self.dirty.global.smoothed().limit, pages_left)
     }

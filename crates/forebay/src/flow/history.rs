@@ -3,6 +3,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `steps` | the steps of a run of reclaim, of which the next three have the bodies |
 //! | `writeback` | file pages written by a reclaimer (before 6.16) |
 //! | `caches` | closed files that took their pages along (before 5.16) |
 //! | `naps` | waits for congestion (before 5.16) and the first waits for events |
@@ -16,5 +17,8 @@ mod foreground;
 mod kswapd;
 mod naps;
 mod sleep;
+mod steps;
 mod writeback;
 mod zones;
+
+pub(crate) use self::steps::Older;

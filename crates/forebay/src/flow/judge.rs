@@ -9,8 +9,9 @@
 pub(super) mod stays;
 
 use crate::flow::judge::stays::Fate;
-use crate::flow::reclaim::{ScanControl, Tally, Who};
+use crate::flow::reclaim::{ScanControl, Steps, Tally, Who};
 use crate::lists::Verdict;
+use crate::memory::Isolated;
 use crate::parts::Reclaim;
 use crate::state::batch::Batch;
 use crate::state::frame::{ExclusiveHold, flag};
@@ -34,15 +35,15 @@ pub(crate) struct Judged {
 impl Reclaim {
     pub(crate) fn judge_batch(
         &self,
-        zone: &Zone,
-        taken: &Batch,
+        steps: &impl Steps,
+        batch: &Isolated<'_>,
         control: &mut ScanControl<'_>,
-        is_file: bool,
     ) -> Judged {
+        let (zone, taken) = (batch.zone, &batch.frames);
         let count = taken.len() as u64;
         let tally = Tally {
             taken: count,
-            file_taken: if is_file { count } else { 0 },
+            file_taken: if batch.list.is_file() { count } else { 0 },
             ..Tally::default()
         };
         let mut judged = Judged {
@@ -60,7 +61,7 @@ impl Reclaim {
                 continue;
             };
             judged.looked_at += 1;
-            let fate = self.fate(zone, &hold, control, &mut judged.tally);
+            let fate = steps.fate(zone, &hold, control, &mut judged.tally);
             if let Fate::Free = fate {
                 judged.freed.push(self.pages.memory.evict(zone, hold));
                 continue;
@@ -82,12 +83,7 @@ impl Reclaim {
                 Fate::Round(touches) => hold.unset(touches),
                 Fate::PageOut => {
                     judged.paged_out += 1;
-                    judged.tally.paged_out += 1;
-                    self.page_out(hold, control.who);
-                }
-                Fate::WriteFile => {
-                    judged.paged_out += 1;
-                    self.write_file_page(hold, control);
+                    steps.page_out(hold, control, &mut judged.tally);
                 }
             }
         }
@@ -117,16 +113,13 @@ impl Reclaim {
         }
     }
 
-    fn fate(
+    pub(crate) fn fate(
         &self,
         zone: &Zone,
         hold: &ExclusiveHold<'_>,
         control: &ScanControl<'_>,
         tally: &mut Tally,
     ) -> Fate {
-        if self.past.judges {
-            return self.past_fate(zone, hold, control, tally);
-        }
         let word = hold.word();
         let met_before = tally.classify(word, || self.meets_congestion(hold));
         let verdict = self.pages.memory.lists.verdict(word);

@@ -7,7 +7,7 @@ mod wake;
 
 use crate::counters::Counter;
 use crate::event::Event;
-use crate::flow::reclaim::{ScanControl, Who};
+use crate::flow::reclaim::{ScanControl, Steps, Who};
 use crate::parts::Reclaim;
 use crate::state::node::Node;
 use forebay_base::Span;
@@ -21,7 +21,7 @@ const NAP: Span = Span::from_millis(100);
 
 impl Reclaim {
     /// The life of the kswapd of `node`.
-    pub(crate) async fn kswapd(&self, node: usize) {
+    pub(crate) async fn kswapd(&self, steps: &impl Steps, node: usize) {
         let node = &self.pages.memory.nodes[node];
         let mut class = node.top_class();
         while !self.accounts.is_closing() {
@@ -36,7 +36,7 @@ impl Reclaim {
                 nid: node.number,
                 highest_zoneidx: class,
             });
-            self.balance_node(node, class).await;
+            self.balance_node(steps, node, class).await;
         }
     }
 
@@ -73,9 +73,9 @@ impl Reclaim {
     }
 
     /// Reclaims until a zone up to `class` is above its high mark, or nothing can be reclaimed.
-    async fn balance_node(&self, node: &Node, class: usize) {
+    async fn balance_node(&self, steps: &impl Steps, node: &Node, class: usize) {
         let is_balanced = || self.pages.memory.is_balanced(node, class);
-        let reclaimed = self.reclaim_until(node, class, is_balanced).await;
+        let reclaimed = self.reclaim_until(steps, node, class, is_balanced).await;
         if reclaimed == Some(0) && !is_balanced() {
             node.failures.fetch_add(1, Ordering::Relaxed);
             // Pages that a run found in use may be free a tick later. Without a rest, all the runs
@@ -89,6 +89,7 @@ impl Reclaim {
     /// `is_balanced`.
     pub(crate) async fn reclaim_until(
         &self,
+        steps: &impl Steps,
         node: &Node,
         class: usize,
         is_balanced: impl Fn() -> bool,
@@ -109,7 +110,7 @@ impl Reclaim {
             );
             control.begin_pass();
             self.age_active_anon(node, class, &mut control).await;
-            self.shrink_node(node, class, &mut control).await;
+            self.shrink_node(steps, node, class, &mut control).await;
             self.open_gate(node);
             let reclaimed = control.reclaimed - total;
             total = control.reclaimed;

@@ -3,6 +3,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `doors` | where a policy takes over what an older kernel did |
 //! | `daemons` | starts the keepers of nodes and stores |
 //! | `read` | a hit copies; a miss fills and comes back |
 //! | `read_many` | many reads in one call, several under way at a time |
@@ -37,6 +38,7 @@ mod anonymous;
 mod balloon;
 mod commit;
 mod daemons;
+mod doors;
 mod elastic;
 mod fill;
 mod finish;

@@ -10,7 +10,7 @@ use crate::counters::Counter;
 use crate::event::{Event, PauseRecord, PauseView};
 use crate::marks::Mark;
 use crate::parts::Throttle;
-use crate::state::activity::Part;
+use crate::state::activity::{Part, STANDS_STILL};
 use crate::state::backing::Backing;
 use crate::state::dirtier::Dirtier;
 use crate::state::pause_turn::Pause;
@@ -27,9 +27,6 @@ use forebay_law::rate::strict_setpoint;
 use forebay_law::share::answerable_pages;
 use forebay_rt::Work;
 use std::sync::Arc;
-
-/// A store that has requests and has answered none for this long stands still.
-const STANDS_STILL: Span = Span::from_millis(500);
 
 /// The call of a writer that is evaluated, and may have to pause.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +67,7 @@ impl Snapshot {
 }
 
 impl Throttle {
-    /// Notes that a writer made `pages` clean pages dirty. True if it has to be evaluated. A call
-    /// that ends is evaluated earlier than one that goes on, so that each call pays for itself.
+    /// Notes that a writer made `pages` clean pages dirty. True if it has to be evaluated.
     pub(crate) fn note_dirtied(
         &self,
         backing: &Backing,
@@ -79,10 +75,6 @@ impl Throttle {
         pages: u64,
         call_ends: bool,
     ) -> bool {
-        dirtier.count_dirtied(pages);
-        if self.past.writers.is_some() {
-            return self.note_dirtied_in_foreground(backing, dirtier, pages);
-        }
         let mut own = lock(&dirtier.state);
         own.clock.nr_dirtied += pages;
         let left = dirtier.note_left(&own.clock, backing.exceeded.load(Ordering::Relaxed));
@@ -107,18 +99,6 @@ impl Throttle {
         due || common_due
     }
 
-    /// Pages that a writer may make dirty before it has to be evaluated, at least 1. A write stops
-    /// there, however long it is: pages past the quota would cost more than the longest pauses take
-    /// back, and the base rate would have to fall for all.
-    pub(crate) fn pages_until_asked(&self, backing: &Backing, dirtier: &Dirtier) -> u64 {
-        let left = if self.past.writers.is_some() {
-            self.pages_until_asked_in_foreground(backing)
-        } else {
-            dirtier.left_pages.load(Ordering::Relaxed)
-        };
-        left.max(1)
-    }
-
     /// A writer of `caller` is gone: the pages that it dirtied without an evaluation are left to
     /// the others.
     pub(crate) fn dirtier_gone(&self, caller: CallerKey, backing: &Backing, dirtier: &Dirtier) {
@@ -130,23 +110,17 @@ impl Throttle {
             .fetch_add(left, Ordering::Relaxed);
     }
 
-    /// Lets a writer pause as long as the laws say.
-    pub(crate) async fn balance_dirty_pages(&self, payer: Payer<'_>) {
-        let Payer {
-            backing,
-            dirtier,
-            waits,
-            ..
-        } = payer;
+    /// What an evaluation of a writer begins with.
+    pub(crate) async fn enter(&self, payer: Payer<'_>) {
         self.rt.charge(Work::ThrottleCheck).await;
         self.accounts
-            .note_dirtied_by(waits.caller, backing, dirtier);
-        if let Some(past) = self.past.writers {
-            // What is not a nap of it is spent on writes that it waits for.
-            let _waiting = self.accounts.waiting(waits, Cause::SyncWrites);
-            // Boxed: today's writers should not carry the size of it.
-            return Box::pin(self.balance_in_foreground(past, backing, dirtier, waits)).await;
-        }
+            .note_dirtied_by(payer.waits.caller, payer.backing, payer.dirtier);
+    }
+
+    /// Lets a writer pause as long as the laws say.
+    pub(crate) async fn balance_dirty_pages(&self, payer: Payer<'_>) {
+        let (backing, dirtier) = (payer.backing, payer.dirtier);
+        self.enter(payer).await;
         let entered = self.rt.now();
         loop {
             let snapshot = self.snapshot(backing);
@@ -217,7 +191,7 @@ impl Throttle {
             before,
             now_us: snapshot.now.as_micros(),
             tick: snapshot.tick,
-            is_paced: !self.past.pauses_are_whole,
+            is_paced: self.is_paced,
         }
     }
 
@@ -413,12 +387,9 @@ impl Throttle {
     /// must not stop the writers of the others (promise 6).
     fn answerable_pages(&self, backing: &Backing, limits: &DirtyLimits) -> u64 {
         let (all, now) = (self.dirty.global.pages(), self.rt.now());
-        if self.past.pauses_are_whole {
-            return all;
-        }
         let mut excess = 0;
         self.dirty.stores.for_each(|other| {
-            if other.number != backing.number && other.activity.silent(now) > STANDS_STILL {
+            if other.number != backing.number && other.activity.silent(now) > self.stands_still {
                 let part = self.dirty.store_part(other, limits, all).thresh;
                 excess += other.dirty_pages().saturating_sub(part);
             }
@@ -447,7 +418,7 @@ impl Throttle {
         self.accounts.record(&Event::BalanceDirtyPages {
             bdi: payer.backing.number,
             caller: payer.waits.caller,
-            record: PauseRecord::of(self.settings.policy.dirty_throttle, inputs, decision),
+            record: PauseRecord::of(self.cut, inputs, decision),
         });
     }
 

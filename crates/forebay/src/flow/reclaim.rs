@@ -8,10 +8,12 @@ pub(super) mod asking;
 mod batch;
 mod caches;
 mod control;
+mod steps;
 mod tally;
 mod waits;
 
 pub(crate) use self::control::{ScanControl, Who};
+pub(crate) use self::steps::{Steps, Today};
 pub(crate) use self::tally::Tally;
 
 use crate::books::calls::Call;
@@ -28,13 +30,25 @@ use forebay_law::blame::Cause;
 use forebay_law::history::PagesLookedAt;
 use forebay_law::scan::{ScanInputs, ScanTargets, TOP_PRIORITY, rebalance};
 
+/// What is due from one list.
+#[derive(Clone, Copy)]
+struct Due {
+    list: List,
+    wanted: u64,
+}
+
 /// Pages that one poll of a run looks at, about a millisecond's worth. A reclaimer may be one task
 /// among others, and each pass over a large memory with nothing to free looks at all of it.
 const POLL_PAGES: u64 = 32_768;
 
 impl Reclaim {
     /// Reclaims for a caller that found no frame. Returns the pages freed.
-    pub(crate) async fn direct_reclaim(&self, call: &Call<'_>, want: Want) -> u64 {
+    pub(crate) async fn direct_reclaim(
+        &self,
+        steps: &impl Steps,
+        call: &Call<'_>,
+        want: Want,
+    ) -> u64 {
         let node = want.home.node;
         let _waiting = self.accounts.waiting(&call.waits, Cause::DirectReclaim);
         self.accounts.count(Counter::Allocstall, 1);
@@ -46,7 +60,8 @@ impl Reclaim {
             control.own_store = want.own_store;
             control.waits = Some(&call.waits);
             control.force_deactivate = force_deactivate;
-            self.reclaim_for_caller(want.home, &mut control).await;
+            self.reclaim_for_caller(steps, want.home, &mut control)
+                .await;
             reclaimed = control.reclaimed;
             if reclaimed > 0 || !control.skipped_deactivate {
                 break;
@@ -59,7 +74,12 @@ impl Reclaim {
         reclaimed
     }
 
-    pub(crate) async fn reclaim_for_caller(&self, home: Home, control: &mut ScanControl<'_>) {
+    pub(crate) async fn reclaim_for_caller(
+        &self,
+        steps: &impl Steps,
+        home: Home,
+        control: &mut ScanControl<'_>,
+    ) {
         let mut total_scanned = 0;
         for priority in (0..=TOP_PRIORITY).rev() {
             control.priority = priority;
@@ -67,28 +87,22 @@ impl Reclaim {
             let nodes = &self.pages.memory.nodes;
             for at in 0..home.reach(nodes.len()) {
                 let node = &nodes[(home.node + at) % nodes.len()];
-                self.shrink_node(node, node.top_class(), control).await;
-            }
-            if self.past.waits_for_events() {
-                self.wait_for_progress(&self.pages.memory.nodes[home.node], control)
+                self.shrink_node(steps, node, node.top_class(), control)
                     .await;
             }
+            steps.after_pass(&nodes[home.node], control).await;
             total_scanned += control.scanned;
             if control.reclaimed >= control.goal {
                 return;
             }
-            if self.past.writes.is_some() {
-                self.ask_flushers_after(total_scanned);
-            }
-            if self.past.naps.is_some() {
-                self.nap_in_vain(home.node, control).await;
-            }
+            steps.after_failure(home.node, control, total_scanned).await;
         }
     }
 
     /// One pass over the zones of `node` up to `class`, with the waits that result from it.
     pub(crate) async fn shrink_node(
         &self,
+        steps: &impl Steps,
         node: &Node,
         class: usize,
         control: &mut ScanControl<'_>,
@@ -100,28 +114,29 @@ impl Reclaim {
             let is_meant = !control.zones_over_only || zone.pages_over() > 0;
             if zone.managed_pages() > 0 && is_meant {
                 pages += self.pages.memory.reclaimable_pages(zone);
-                self.shrink_zone(zone, control).await;
+                self.shrink_zone(steps, zone, control).await;
             }
         }
         let looked_at = control.scanned - before.2;
         if looked_at > 0 || !control.zones_over_only {
             let part = PagesLookedAt { looked_at, pages };
-            self.shrink_caches(part, control).await;
+            steps.shrink_caches(part, control).await;
         }
         if control.reclaimed > before.0 {
             node.note_progress();
         }
-        if self.past.waits_for_events() {
-            self.throttle_after_pass(node, control).await;
-        } else {
-            self.nap_after_pass(node, control).await;
-        }
+        steps.after_node(node, control).await;
         let tally = control.tally;
         control.tally = before.1;
         control.tally.add(tally);
     }
 
-    pub(crate) async fn shrink_zone(&self, zone: &Zone, control: &mut ScanControl<'_>) {
+    pub(crate) async fn shrink_zone(
+        &self,
+        steps: &impl Steps,
+        zone: &Zone,
+        control: &mut ScanControl<'_>,
+    ) {
         let inputs = self.scan_inputs(zone, control);
         let is_kswapd = control.who == Who::Kswapd;
         let targets = self
@@ -137,7 +152,11 @@ impl Reclaim {
                 let budget = budget_of(&mut left, list);
                 let wanted = (*budget).min(Batch::LIMIT as u64);
                 *budget -= wanted;
-                if wanted > 0 && !self.shrink_list(zone, list, wanted, control).await {
+                if wanted > 0
+                    && !self
+                        .shrink_list(steps, zone, Due { list, wanted }, control)
+                        .await
+                {
                     *budget_of(&mut left, list) = 0;
                 }
                 control.unyielded += wanted;
@@ -162,9 +181,7 @@ impl Reclaim {
         // Also if nothing of the inactive list was due: it may be empty, and all memory on the
         // active list.
         self.age_active_anon_of(zone, control.priority).await;
-        if self.past.naps.is_some() {
-            self.nap_after_zone(control).await;
-        }
+        steps.after_zone(control).await;
     }
 
     fn scan_inputs(&self, zone: &Zone, control: &ScanControl<'_>) -> ScanInputs {
@@ -192,9 +209,9 @@ impl Reclaim {
     /// more to give.
     async fn shrink_list(
         &self,
+        steps: &impl Steps,
         zone: &Zone,
-        list: List,
-        wanted: u64,
+        Due { list, wanted }: Due,
         control: &mut ScanControl<'_>,
     ) -> bool {
         let Source { list, is_judged } = self.pages.memory.lists.source(zone.number, list);
@@ -213,26 +230,15 @@ impl Reclaim {
             return self.shrink_active(zone, list, wanted, priority).await > 0;
         }
         if control.who == Who::Direct {
-            let passes = if self.past.naps.is_some() {
-                self.naps_while_isolated(zone, list).await
-            } else {
-                self.passes_isolated(zone, list, control).await
-            };
+            let passes = steps.passes_isolated(zone, list, control).await;
             if !passes {
                 return false;
             }
         }
-        let batch = self.shrink_judged(zone, list, wanted, control).await;
-        if self.past.writes.is_some() {
-            self.wait_after_writes(control).await;
-        }
-        if batch.paged_out > 0 {
-            self.wait_for_swap_queue(control).await;
-        }
-        if self.past.naps.is_some() {
-            self.nap_after_batch(zone, control, batch).await;
-        }
-        batch.taken > 0
+        let batch = self.pages.memory.isolate(zone, list, wanted);
+        let met = self.shrink_judged(steps, batch, control).await;
+        steps.after_batch(zone, control, met).await;
+        met.taken > 0
     }
 
     /// Ages the active lists of anonymous memory a little while their inactive lists are short.

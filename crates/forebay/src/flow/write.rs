@@ -192,9 +192,9 @@ impl Files {
             if dirtied > 0 && !handle.object.is_anonymous() {
                 self.throttle.pages_are_dirty(handle, dirtied);
                 let ends = done == content.bytes.len();
-                let is_due =
-                    self.throttle
-                        .note_dirtied(&handle.backing, &handle.dirtier, dirtied, ends);
+                let is_due = self
+                    .throttle
+                    .dirtied(&handle.backing, &handle.dirtier, dirtied, ends);
                 if is_due || handle.dirtier.turn.is_taken() {
                     let call = Call::in_place(&mut call, &self.dirty, handle, request);
                     told(self.throttle.pay(call, handle, from).await)?;
@@ -318,9 +318,7 @@ impl Files {
             bytes,
             keeps_length,
         } = content;
-        let most_dirtied = self
-            .throttle
-            .pages_until_asked(&handle.backing, &handle.dirtier);
+        let most_dirtied = self.throttle.quota_left(&handle.backing, &handle.dirtier);
         let (mut done, mut dirtied) = (0, 0);
         let mut batch = None;
         for _ in 0..STRETCH_PAGES {
@@ -660,7 +658,7 @@ impl Throttle {
                 waits: &call.waits,
                 turn: turn.as_ref(),
             };
-            let balance = pin!(self.balance_dirty_pages(payer));
+            let balance = pin!(self.throttle(payer));
             let answered = self
                 .accounts
                 .while_answering(backing, longest, balance)

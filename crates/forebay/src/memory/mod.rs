@@ -25,7 +25,7 @@ pub(crate) use self::zones::Home;
 
 use crate::counters::Counters;
 use crate::lists::Lists;
-use crate::policy::{Dirtyable, Policy};
+use crate::policy::{Dirtyable, KswapdBalance, Policy};
 use crate::state::frame::FrameTable;
 use crate::state::index::Index;
 use crate::state::node::Node;
@@ -45,6 +45,8 @@ pub(crate) struct Memory {
     total_reserve: AtomicU64,
     /// Whether callers wait at a gate while a node's reserve is half gone.
     has_gates: bool,
+    /// Whether each zone has a lock of its lists, and not each node (before 4.8).
+    locks_zones: bool,
     /// Of which memory a part may be dirty.
     dirtyable: Dirtyable,
     /// Where allocations and frees are counted.
@@ -62,6 +64,7 @@ impl Memory {
         let memory = Memory {
             index: Index::new(frames.len()),
             has_gates: policy.has_gates(),
+            locks_zones: policy.kswapd_balance == KswapdBalance::Zones,
             dirtyable: policy.dirtyable,
             lists: Lists::new(policy, zones.len(), frames.len()),
             frames,

@@ -45,6 +45,16 @@ fn without_over(pages: u64, over: u64) -> u64 {
 }
 
 impl Memory {
+    /// The number of the lock of a zone's lists: that of its node, or its own.
+    pub(crate) fn lock_of_lists(&self, zone: &Zone) -> u32 {
+        let lock = if self.locks_zones {
+            self.nodes.len() + zone.number
+        } else {
+            zone.node
+        };
+        lock as u32
+    }
+
     pub(crate) fn zone_of(&self, frame: u32) -> &Zone {
         let zone = self.zones.partition_point(|zone| zone.first_frame <= frame) - 1;
         debug_assert!(

@@ -19,8 +19,6 @@ use forebay_law::watermark::MarkSpacing;
 pub(crate) struct Past {
     /// Writers write and nap themselves (before 3.2).
     pub(crate) writers: Option<DirtyThrottle>,
-    /// Pauses of writers are cut as Linux cuts them, 10 ms and more.
-    pub(crate) pauses_are_whole: bool,
     /// Pages that a turn of the flusher writes, whatever the store's bandwidth (before 3.2).
     pub(crate) turn_pages: Option<u64>,
     /// Zones have no limits of dirty pages (before 3.3), or only nodes have (4.8 and later).
@@ -91,7 +89,6 @@ impl Past {
             caches: policy.shrink_demand < ShrinkDemand::ByPriority
                 || policy.closed_files <= ClosedFiles::Stripped,
             writers: (throttle <= DirtyThrottle::Foreground).then_some(throttle),
-            pauses_are_whole: throttle < DirtyThrottle::Paced,
             turn_pages: match policy.flush_chunk {
                 FlushChunk::Fixed => Some(MIN_WRITEBACK_PAGES),
                 FlushChunk::HalfSecond => None,
@@ -115,6 +112,12 @@ impl Past {
     /// Whether kswapd balances each zone for itself (before 4.8).
     pub(crate) fn balances_zones(&self) -> bool {
         self.kswapd.is_some_and(|past| past.balances_zones)
+    }
+
+    /// Whether a run of reclaim has a step that is not today's.
+    pub(crate) fn has_steps(&self) -> bool {
+        let waits = self.naps.is_some() || self.early_events.is_some();
+        waits || self.writes.is_some() || self.judges || self.caches
     }
 
     /// Whether reclaimers wait for events, and as long as today.
@@ -203,7 +206,7 @@ mod tests {
         assert_eq!(past.turn_pages, Some(1_024));
         assert_eq!(past.zone_limits, Some(ZoneDirtyLimits::Off));
         assert_eq!(past.naps, Some(ReclaimThrottle::Linux30));
-        assert!(past.pauses_are_whole && past.early_events.is_none());
+        assert!(past.early_events.is_none());
         assert_eq!(past.writes, Some(ReclaimWriteback::Anybody));
         assert!(past.judges && past.caches && past.balances_zones() && !past.waits_for_events());
         let kswapd = past.kswapd.unwrap();

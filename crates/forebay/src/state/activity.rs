@@ -85,6 +85,9 @@ pub(crate) struct Silences {
     pub(crate) last: Span,
 }
 
+/// A store that has requests and has answered none for this long stands still.
+pub(crate) const STANDS_STILL: Span = Span::from_millis(500);
+
 /// A store that answers nothing for this long is silent.
 const SILENCE: Span = Span::from_secs(5);
 

@@ -16,7 +16,7 @@ pub(crate) struct Dirtier {
     pub(crate) state: Mutex<DirtierState>,
     /// What was left of its quota when its state last changed: a write reads it before each stretch
     /// without taking a lock.
-    pub(crate) left_pages: AtomicU64,
+    left_pages: AtomicU64,
     pub(crate) is_counted: AtomicBool,
     /// What it dirtied lately, for the policies that use it.
     pub(crate) dirtied_lately: Mutex<StoreCompletions>,
@@ -57,6 +57,11 @@ impl Dirtier {
         let left = quota.saturating_sub(clock.nr_dirtied);
         self.left_pages.store(left, Ordering::Relaxed);
         left
+    }
+
+    /// What was left of its quota when its state last changed.
+    pub(crate) fn left_pages(&self) -> u64 {
+        self.left_pages.load(Ordering::Relaxed)
     }
 
     /// Counts pages that it made dirty.

@@ -3,6 +3,7 @@
 //! It sleeps by the rules of `sleep`, and balances the node, or each zone as `zones` does.
 
 use crate::event::Event;
+use crate::flow::history::Older;
 use crate::parts::Reclaim;
 use crate::policy::PastKswapd;
 use crate::state::node::Node;
@@ -44,7 +45,9 @@ impl Reclaim {
             past.clear_on_any_check(node, balanced);
             balanced
         };
-        let reclaimed = self.reclaim_until(node, class, is_balanced).await;
+        let reclaimed = self
+            .reclaim_until(&Older(self), node, class, is_balanced)
+            .await;
         if reclaimed == Some(0)
             && past.counts_failures()
             && !self.was_node_balanced(past, node, class)

@@ -4,7 +4,7 @@
 
 use crate::counters::Counter;
 use crate::event::Event;
-use crate::flow::reclaim::{ScanControl, Tally, Who};
+use crate::flow::reclaim::{ScanControl, Steps, Tally, Who};
 use crate::lists::List;
 use crate::memory::Home;
 use crate::parts::Reclaim;
@@ -108,7 +108,12 @@ impl Reclaim {
     }
 
     /// Waits after a pass over a node: T4, and T7 as it was first.
-    pub(crate) async fn nap_after_pass(&self, node: &Node, control: &ScanControl<'_>) {
+    pub(crate) async fn nap_after_pass(
+        &self,
+        steps: &impl Steps,
+        node: &Node,
+        control: &ScanControl<'_>,
+    ) {
         let version = self.settings.policy.reclaim_throttle;
         if version < ReclaimThrottle::Linux515 {
             return;
@@ -120,7 +125,7 @@ impl Reclaim {
                 control.tally.raise(&node.flags, control.tally.file_taken);
                 if control.tally.immediate > 0 && events {
                     let reason = ThrottleReason::Writeback;
-                    self.reclaim_throttle(node, control.who, reason).await;
+                    steps.throttle(node, control.who, reason).await;
                 } else if control.tally.immediate > 0 {
                     self.congestion_wait(control.who, NAP).await;
                 }
@@ -128,18 +133,20 @@ impl Reclaim {
             Who::Direct if !is_congested => {}
             Who::Direct if events => {
                 let reason = ThrottleReason::Writeback;
-                self.reclaim_throttle(node, control.who, reason).await;
+                steps.throttle(node, control.who, reason).await;
             }
             Who::Direct => self.wait_iff_congested(&node.flags, control.who, NAP).await,
         }
         if let (Some(version), Who::Direct) = (self.past.early_events, control.who) {
-            self.wait_for_early_progress(node, control, version).await;
+            self.wait_for_early_progress(steps, node, control, version)
+                .await;
         }
     }
 
     /// Waits because nothing was freed, or ends such waits of others, as the first versions did.
     async fn wait_for_early_progress(
         &self,
+        steps: &impl Steps,
         node: &Node,
         control: &ScanControl<'_>,
         version: EarlyProgress,
@@ -158,7 +165,7 @@ impl Reclaim {
             }
             Progress::Sleep => {
                 let reason = ThrottleReason::NoProgress;
-                self.reclaim_throttle(node, Who::Direct, reason).await;
+                steps.throttle(node, Who::Direct, reason).await;
             }
         }
     }

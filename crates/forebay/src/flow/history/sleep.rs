@@ -1,6 +1,7 @@
 //! Before 5.3: when kswapd slept, and for which zones it worked (spec/reclaim.md 4.2, 4.6, 4.7).
 
-use crate::flow::reclaim::{ScanControl, Who};
+use crate::flow::history::Older;
+use crate::flow::reclaim::{ScanControl, Steps, Who};
 use crate::parts::Reclaim;
 use crate::policy::{KswapdSleep, PastKswapd};
 use crate::state::node::Node;
@@ -86,7 +87,7 @@ impl Reclaim {
             pages: 0,
         };
         let mut control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
-        self.shrink_caches(nothing, &mut control).await;
+        Older(self).shrink_caches(nothing, &mut control).await;
         node.kswapd_sleeps.store(true, Ordering::Release);
         let asked = node.wake_kswapd.listen();
         let _ = self.rt.timeout(self.settings.tick, asked).await;

@@ -72,7 +72,7 @@ impl Reclaim {
         if is_anon {
             self.page_out_or_put_off(hold)
         } else {
-            Fate::WriteFile
+            Fate::PageOut
         }
     }
 

@@ -1,7 +1,8 @@
 //! Before 4.8: kswapd balances each zone separately (spec/reclaim.md 4.3, as in 3.0).
 
 use crate::counters::Counter;
-use crate::flow::reclaim::{ScanControl, Who};
+use crate::flow::history::Older;
+use crate::flow::reclaim::{ScanControl, Steps, Who};
 use crate::parts::Reclaim;
 use crate::state::node::Node;
 use crate::state::zone::Zone;
@@ -88,13 +89,14 @@ impl Reclaim {
             let gap = balance_gap(zone.marks().low, zone.managed_pages());
             if zone.free_pages() <= enough + gap {
                 let before = control.scanned;
-                self.shrink_zone(zone, control).await;
+                self.shrink_zone(&Older(self), zone, control).await;
                 let looked_at = control.scanned - before;
                 let zones = self.pages.memory.zones_up_to(node, top);
                 let pages = zones
                     .map(|zone| self.pages.memory.reclaimable_pages(zone))
                     .sum();
-                self.shrink_caches(PagesLookedAt { looked_at, pages }, control)
+                Older(self)
+                    .shrink_caches(PagesLookedAt { looked_at, pages }, control)
                     .await;
             }
             if zone.free_pages() > enough {

@@ -5,6 +5,7 @@ use crate::cache::Cache;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::file::File;
+use crate::flow::history::Older;
 use crate::lists::List;
 use crate::policy::Policy;
 use forebay_base::PAGE_BYTES;
@@ -41,7 +42,7 @@ fn judged(engine: &Engine, list: List, rounds: u32, control: &mut ScanControl<'_
         let batch = engine.pages.memory.isolate(zone, list, PAGES);
         let judged = engine
             .reclaim
-            .judge_batch(zone, &batch.frames, control, list.is_file());
+            .judge_batch(&Older(&engine.reclaim), &batch, control);
         met.immediate += judged.tally.immediate;
         met.gate_closed += judged.tally.gate_closed;
         met.paged_out += judged.tally.paged_out;
@@ -128,9 +129,10 @@ fn kswapd_alone_waits_for_pages_that_it_met_before_and_only_if_all_are_like_them
             for &frame in batch.frames.as_slice() {
                 memory.frames.set(frame, flag::WRITEBACK | met);
             }
-            let judged = engine
-                .reclaim
-                .judge_batch(zone, &batch.frames, &mut control(who), true);
+            let judged =
+                engine
+                    .reclaim
+                    .judge_batch(&Older(&engine.reclaim), &batch, &mut control(who));
             assert_eq!(judged.tally.immediate, expected, "{preset} {case:?}");
             for &frame in batch.frames.as_slice() {
                 memory.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);

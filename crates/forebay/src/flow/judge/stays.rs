@@ -14,9 +14,8 @@ pub(crate) enum Fate {
     /// Back to its list, where this many touches are used up.
     Round(u64),
     Keep,
+    /// It is written: to swap, or as an older kernel did.
     PageOut,
-    /// A reclaimer writes it (before 6.16).
-    WriteFile,
 }
 
 impl Reclaim {

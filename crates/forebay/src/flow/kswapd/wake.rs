@@ -18,14 +18,6 @@ impl Reclaim {
         }
     }
 
-    /// Whether kswapd has nothing to do for a request of `class`.
-    pub(crate) fn need_not_wake(&self, node: &Node, class: usize) -> bool {
-        match self.past.kswapd {
-            None => self.pages.memory.is_balanced(node, class),
-            Some(past) => self.needed_no_wake(past, node, class),
-        }
-    }
-
     /// Wakes the kswapds of all nodes that a request from `home` may use, the nearest first.
     pub(crate) fn wake_kswapds(&self, home: Home) {
         for node in self.pages.memory.nodes_from(home) {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::cache::{AttachedStore, Cache};
 use crate::engine::Engine;
+use crate::flow::history::Older;
 use crate::policy::Policy;
 use crate::settings::{NodeSettings, Parts, Settings, Watermarks, ZoneSettings};
 use forebay_base::sync::atomic::Ordering;
@@ -41,7 +42,10 @@ fn a_pass_of_a_caller_ages_active_memory_though_none_is_inactive() {
         let before = lists.sizes();
         assert_eq!((before.inactive_anon, before.active_anon), (0, 100));
         let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
-        engine.reclaim.shrink_zone(zone, &mut control).await;
+        engine
+            .reclaim
+            .shrink_zone(&Older(&engine.reclaim), zone, &mut control)
+            .await;
         assert_eq!(lists.sizes().inactive_anon, Batch::LIMIT as u64);
     });
 }
@@ -71,7 +75,12 @@ fn a_pass_that_frees_pages_gives_its_node_hope_again() {
             control.priority -= 1;
             engine
                 .reclaim
-                .shrink_node(node, node.top_class(), &mut control)
+                .shrink_node(
+                    &Older(&engine.reclaim),
+                    node,
+                    node.top_class(),
+                    &mut control,
+                )
                 .await;
         }
         assert_eq!(node.failures.load(Ordering::Relaxed), 0);
@@ -125,7 +134,7 @@ fn a_caller_that_frees_pages_wakes_a_kswapd_that_gave_up() {
         let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
         engine
             .reclaim
-            .reclaim_for_caller(Home::near(0), &mut control)
+            .reclaim_near(Home::near(0), &mut control)
             .await;
         assert!(control.reclaimed > 0, "there are clean pages");
         assert!(zone.free_pages() < zone.marks().high, "kswapd is needed");
@@ -202,7 +211,11 @@ fn freed_in_a_pass(mib: u64, who: Who, priority: u32) -> u64 {
             .max_by_key(|zone| zone.managed_pages());
         engine
             .reclaim
-            .shrink_zone(zone.expect("there is one"), &mut control)
+            .shrink_zone(
+                &Older(&engine.reclaim),
+                zone.expect("there is one"),
+                &mut control,
+            )
             .await;
         *reported.lock().expect("nobody panicked") = control.reclaimed;
     });
@@ -255,7 +268,10 @@ fn a_pass_that_looks_at_its_whole_goal_makes_kswapd_no_more_urgent() {
             .await
             .expect("it is heard");
         file.read_at(&mut bytes, 0).await.expect("it is there");
-        let _ = engine.reclaim.reclaim_until(node, 0, || false).await;
+        let _ = engine
+            .reclaim
+            .reclaim_until(&Older(&engine.reclaim), node, 0, || false)
+            .await;
         let looked_at: u64 = ring
             .latest()
             .into_iter()

@@ -2,7 +2,7 @@
 
 use crate::counters::Counter;
 use crate::event::Event;
-use crate::flow::reclaim::{ScanControl, Tally, Who};
+use crate::flow::reclaim::{ScanControl, Steps, Tally, Who};
 use crate::lists::{Effort, List};
 use crate::memory::Isolated;
 use crate::parts::Reclaim;
@@ -13,17 +13,12 @@ use forebay_rt::{Charge, Work};
 
 impl Reclaim {
     /// Takes the processor time of looking at a batch. On a simulated machine it passes while the
-    /// pages of the batch are off the list. The list's lock is the node's, or the zone's where
-    /// kswapd balances zones (before 4.8).
+    /// pages of the batch are off the list.
     async fn charge_scan(&self, zone: &Zone, pages: usize) {
-        let lock = if self.past.balances_zones() {
-            self.pages.memory.nodes.len() + zone.number
-        } else {
-            zone.node
-        };
+        let lock = self.pages.memory.lock_of_lists(zone);
         let pages = pages as u64;
         let charge = self.rt.charge(Work::Scan { pages });
-        charge.under_lock(lock as u32, 1).await;
+        charge.under_lock(lock, 1).await;
     }
 
     /// Deactivates up to `wanted` pages of an active list (spec/reclaim.md 2.6). Returns how many
@@ -82,28 +77,31 @@ impl Reclaim {
         nr_taken
     }
 
-    /// Judges up to `wanted` pages of a list (spec/reclaim.md 2.7 and 3.1). Returns what it met.
+    /// Judges the pages of `batch` (spec/reclaim.md 2.7 and 3.1). Returns what it met.
     pub(super) async fn shrink_judged(
         &self,
-        zone: &Zone,
-        list: List,
-        wanted: u64,
+        steps: &impl Steps,
+        batch: Isolated<'_>,
         control: &mut ScanControl<'_>,
     ) -> Tally {
-        let batch = self.pages.memory.isolate(zone, list, wanted);
         if batch.frames.is_empty() {
             return Tally::default();
         }
-        self.charge_scan(zone, batch.frames.len()).await;
-        let (tally, charge) = self.settle_judged(batch, control);
+        self.charge_scan(batch.zone, batch.frames.len()).await;
+        let (tally, charge) = self.settle_judged(steps, batch, control);
         charge.await;
         tally
     }
 
     /// Frees or puts back what was isolated. Returns what it met, and its processor time.
-    fn settle_judged(&self, batch: Isolated<'_>, control: &mut ScanControl<'_>) -> (Tally, Charge) {
+    fn settle_judged(
+        &self,
+        steps: &impl Steps,
+        batch: Isolated<'_>,
+        control: &mut ScanControl<'_>,
+    ) -> (Tally, Charge) {
+        let judged = self.judge_batch(steps, &batch, control);
         let (zone, taken, is_file) = (batch.zone, batch.frames, batch.list.is_file());
-        let judged = self.judge_batch(zone, &taken, control, is_file);
         batch.put_back(&judged.kept);
         let (scanned, reclaimed) = (taken.len() as u64, judged.freed.len() as u64);
         let tally = judged.tally;
@@ -137,20 +135,15 @@ impl Reclaim {
             priority: control.priority,
             is_file,
         });
-        self.kick_flushers_after(&tally);
+        // A batch in which nothing was clean and that no flusher had begun to write.
+        let is_all_dirty = tally.unqueued_dirty > 0 && tally.unqueued_dirty == tally.taken;
+        if is_all_dirty && steps.asks_flushers() {
+            self.dirty.stores.ask_flushers(FlusherWork::ALL);
+        }
         let freeing = self.rt.charge(Work::Free { pages: reclaimed });
         let written = judged.paged_out;
         let writing = freeing.and(Work::ReclaimWrite { pages: written });
         (tally, writing.and(Work::Request { count: written }))
-    }
-
-    /// A batch in which nothing was clean and that no flusher had begun to write asks the flushers.
-    fn kick_flushers_after(&self, tally: &Tally) {
-        let is_all_dirty = tally.unqueued_dirty > 0 && tally.unqueued_dirty == tally.taken;
-        let is_asked_here = self.past.writes.is_none() || self.asked_after_batches();
-        if is_all_dirty && is_asked_here {
-            self.dirty.stores.ask_flushers(FlusherWork::ALL);
-        }
     }
 
     fn count_batch(&self, who: Who, is_file: bool, scanned: u64, reclaimed: u64) {

@@ -1,25 +1,19 @@
 //! What a pass asks of caches beside the pages (spec/reclaim.md 2.11): the program's own caches,
 //! and the cache's own records of closed files.
 
-use crate::flow::reclaim::ScanControl;
 use crate::flow::reclaim::asking::Asked;
 use crate::parts::Reclaim;
-use forebay_law::history::PagesLookedAt;
 use forebay_law::shrink::{ShrinkInputs, demand};
 
 impl Reclaim {
-    /// Asks every cache beside the pages for its part, after a pass that looked at `part` of the
-    /// pages.
-    pub(crate) async fn shrink_caches(&self, part: PagesLookedAt, control: &mut ScanControl<'_>) {
-        if self.past.caches {
-            return self.past_shrink_caches(part, control).await;
-        }
+    /// Asks every cache beside the pages for its part, after a pass of this priority.
+    pub(crate) fn shrink_caches(&self, priority: u32) {
         let by_priority = |asked: &Asked| {
             demand(&ShrinkInputs {
                 freeable: asked.freeable,
                 deferred: asked.deferred,
                 seeks: asked.seeks,
-                priority: control.priority,
+                priority,
             })
         };
         self.ask_shrinkers(by_priority);

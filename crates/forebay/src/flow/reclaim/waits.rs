@@ -5,7 +5,7 @@
 use crate::books::calls::Waiting;
 use crate::counters::Counter;
 use crate::event::Event;
-use crate::flow::reclaim::{ScanControl, Who};
+use crate::flow::reclaim::{ScanControl, Steps, Who};
 use crate::lists::List;
 use crate::parts::Reclaim;
 use crate::state::backing::Backing;
@@ -14,14 +14,18 @@ use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::blame::Cause;
-use forebay_law::history::early_timeout_ms;
 use forebay_law::scan::SWAP_CLUSTER_MAX;
 use forebay_law::throttle::{Progress, ThrottleReason, consider_throttle, too_many_isolated};
 use forebay_rt::wait::Gate;
 
 impl Reclaim {
     /// Raises flags and waits by what the pass met (spec/reclaim.md 3.5, T7).
-    pub(super) async fn throttle_after_pass(&self, node: &Node, control: &ScanControl<'_>) {
+    pub(crate) async fn throttle_after_pass(
+        &self,
+        steps: &impl Steps,
+        node: &Node,
+        control: &ScanControl<'_>,
+    ) {
         let tally = &control.tally;
         let (who, reason) = match control.who {
             Who::Kswapd => {
@@ -35,7 +39,7 @@ impl Reclaim {
             Who::Direct => (Who::Direct, ThrottleReason::Congested),
         };
         let _waiting = self.waits_for_reason(control, reason);
-        self.reclaim_throttle(node, who, reason).await;
+        steps.throttle(node, who, reason).await;
     }
 
     /// The wait of a caller for what `reason` names.
@@ -55,7 +59,12 @@ impl Reclaim {
     }
 
     /// Waits because nothing was freed, or ends such waits of others (spec/reclaim.md 5.6).
-    pub(super) async fn wait_for_progress(&self, node: &Node, control: &ScanControl<'_>) {
+    pub(crate) async fn wait_for_progress(
+        &self,
+        steps: &impl Steps,
+        node: &Node,
+        control: &ScanControl<'_>,
+    ) {
         let ScanControl {
             reclaimed,
             scanned,
@@ -70,15 +79,16 @@ impl Reclaim {
             Progress::Sleep => {
                 let reason = ThrottleReason::NoProgress;
                 let _waiting = self.waits_for_reason(control, reason);
-                self.reclaim_throttle(node, Who::Direct, reason).await;
+                steps.throttle(node, Who::Direct, reason).await;
             }
         }
     }
 
     /// Lets a caller wait once while too many pages are off the lists already. False if it gives
     /// up.
-    pub(super) async fn passes_isolated(
+    pub(crate) async fn passes_isolated(
         &self,
+        steps: &impl Steps,
         zone: &Zone,
         list: List,
         control: &ScanControl<'_>,
@@ -90,7 +100,7 @@ impl Reclaim {
         if too_many() {
             let reason = ThrottleReason::Isolated;
             let _waiting = self.waits_for_reason(control, reason);
-            self.reclaim_throttle(node, Who::Direct, reason).await;
+            steps.throttle(node, Who::Direct, reason).await;
             if too_many() {
                 return false;
             }
@@ -157,27 +167,7 @@ impl Reclaim {
         is_written && !self.accounts.is_closing()
     }
 
-    /// Lets a reclaimer wait for `reason` on `node` (spec/reclaim.md 5.4): until the event that
-    /// the reason names, or the time-out.
-    pub(crate) async fn reclaim_throttle(&self, node: &Node, who: Who, reason: ThrottleReason) {
-        if let Some(version) = self.past.early_events {
-            let timeout = Span::from_millis(early_timeout_ms(reason, version));
-            return self.wait_for_reason(node, who, reason, timeout).await;
-        }
-        let brief = matches!(
-            reason,
-            ThrottleReason::NoProgress | ThrottleReason::Congested
-        );
-        if brief && self.pages.memory.skips_throttle(node) {
-            self.rt.yield_now().await;
-            return;
-        }
-        let tick_ms = self.settings.tick.as_millis().max(1);
-        let timeout = Span::from_millis(reason.timeout_ms(tick_ms));
-        self.wait_for_reason(node, who, reason, timeout).await;
-    }
-
-    /// Waits for the event of `reason` on `node`, or for `timeout`.
+    /// Waits for the event of `reason` on `node` (spec/reclaim.md 5.4), or for `timeout`.
     pub(crate) async fn wait_for_reason(
         &self,
         node: &Node,

@@ -1,0 +1,121 @@
+//! The steps of a run of reclaim in which kernels differ. Today's are here; those of older kernels
+//! are in `flow/history`, and the passes call whichever they were given.
+
+use crate::flow::judge::stays::Fate;
+use crate::flow::reclaim::{ScanControl, Tally, Who};
+use crate::lists::List;
+use crate::parts::Reclaim;
+use crate::state::frame::ExclusiveHold;
+use crate::state::node::Node;
+use crate::state::zone::Zone;
+use forebay_base::Span;
+use forebay_law::history::PagesLookedAt;
+use forebay_law::throttle::ThrottleReason;
+
+/// What a run of reclaim does at each of its steps. The order of the methods is that of the run.
+pub(crate) trait Steps {
+    /// Lets a caller wait while too many pages are off the lists. False if it gives up.
+    async fn passes_isolated(&self, zone: &Zone, list: List, control: &ScanControl<'_>) -> bool;
+
+    /// What becomes of a page.
+    fn fate(
+        &self,
+        zone: &Zone,
+        hold: &ExclusiveHold<'_>,
+        control: &ScanControl<'_>,
+        tally: &mut Tally,
+    ) -> Fate;
+
+    /// Writes a dirty page whose fate is that.
+    fn page_out(&self, hold: ExclusiveHold<'_>, control: &mut ScanControl<'_>, tally: &mut Tally);
+
+    /// Whether a batch in which all was dirty asks the flushers.
+    fn asks_flushers(&self) -> bool;
+
+    /// Waits after a batch in which it met `batch`.
+    async fn after_batch(&self, zone: &Zone, control: &mut ScanControl<'_>, batch: Tally);
+
+    /// Waits after a pass over a zone.
+    async fn after_zone(&self, control: &mut ScanControl<'_>);
+
+    /// Asks the caches beside the pages, after a pass that looked at `part` of the pages.
+    async fn shrink_caches(&self, part: PagesLookedAt, control: &mut ScanControl<'_>);
+
+    /// Raises flags and waits after a pass over a node.
+    async fn after_node(&self, node: &Node, control: &ScanControl<'_>);
+
+    /// Lets a caller wait after a pass over all its nodes, the first of which is `node`.
+    async fn after_pass(&self, node: &Node, control: &ScanControl<'_>);
+
+    /// Lets a caller wait after a pass that freed too little. It has looked at `total_scanned`
+    /// pages by now.
+    async fn after_failure(&self, node: usize, control: &ScanControl<'_>, total_scanned: u64);
+
+    /// Waits for `reason` on `node`.
+    async fn throttle(&self, node: &Node, who: Who, reason: ThrottleReason);
+}
+
+/// Today's steps.
+#[derive(Clone, Copy)]
+pub(crate) struct Today<'a>(pub(crate) &'a Reclaim);
+
+impl Steps for Today<'_> {
+    async fn passes_isolated(&self, zone: &Zone, list: List, control: &ScanControl<'_>) -> bool {
+        self.0.passes_isolated(self, zone, list, control).await
+    }
+
+    fn fate(
+        &self,
+        zone: &Zone,
+        hold: &ExclusiveHold<'_>,
+        control: &ScanControl<'_>,
+        tally: &mut Tally,
+    ) -> Fate {
+        self.0.fate(zone, hold, control, tally)
+    }
+
+    fn page_out(&self, hold: ExclusiveHold<'_>, control: &mut ScanControl<'_>, tally: &mut Tally) {
+        tally.paged_out += 1;
+        self.0.page_out(hold, control.who);
+    }
+
+    fn asks_flushers(&self) -> bool {
+        true
+    }
+
+    async fn after_batch(&self, _zone: &Zone, control: &mut ScanControl<'_>, batch: Tally) {
+        if batch.paged_out > 0 {
+            self.0.wait_for_swap_queue(control).await;
+        }
+    }
+
+    async fn after_zone(&self, _control: &mut ScanControl<'_>) {}
+
+    async fn shrink_caches(&self, _part: PagesLookedAt, control: &mut ScanControl<'_>) {
+        self.0.shrink_caches(control.priority);
+    }
+
+    async fn after_node(&self, node: &Node, control: &ScanControl<'_>) {
+        self.0.throttle_after_pass(self, node, control).await;
+    }
+
+    async fn after_pass(&self, node: &Node, control: &ScanControl<'_>) {
+        self.0.wait_for_progress(self, node, control).await;
+    }
+
+    async fn after_failure(&self, _node: usize, _control: &ScanControl<'_>, _total_scanned: u64) {}
+
+    async fn throttle(&self, node: &Node, who: Who, reason: ThrottleReason) {
+        let brief = matches!(
+            reason,
+            ThrottleReason::NoProgress | ThrottleReason::Congested
+        );
+        if brief && self.0.pages.memory.skips_throttle(node) {
+            self.0.rt.yield_now().await;
+            return;
+        }
+        let tick_ms = self.0.settings.tick.as_millis().max(1);
+        let timeout = Span::from_millis(reason.timeout_ms(tick_ms));
+        self.0.wait_for_reason(node, who, reason, timeout).await;
+    }
+}
