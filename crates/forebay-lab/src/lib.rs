@@ -1,5 +1,44 @@
 //! A simulated machine for the Forebay engine: devices, workloads, historic policies, the five
 //! changes measured again.
+//!
+//! A run switches a simulated machine on, lets one workload run on it and reports what is left.
+//! Only `run.rs` knows all of it; each room knows what it is given.
+//!
+//! - `machine`, `machines/*.toml`: a machine as data: processors, costs, zones, devices, file
+//!   systems; what is impossible, and in which line. To add one: a TOML text, and its name in
+//!   `machine/ships.rs`.
+//! - `device`, `filesystem`: how long a transfer takes and where a file lies; stores of the
+//!   engine. To add one: a model beside the others.
+//! - `world`: what a workload sees: processes, files, mappings, time; the same on a real folder.
+//!   To add one: nothing: it is meant to stay small.
+//! - `workload`: one file for each: knobs, loops, own figures. To add one: a file, and its entry
+//!   in `workload::ALL`.
+//! - `probe`: the engine's events counted, levels once a second, figures by their published
+//!   formulas. To add one: a line in `figures.rs` or `series.rs`.
+//! - `scenario`, `expect`: a TOML file into a machine, its processes and events; what must hold,
+//!   in control terms. To add one: a file in `scenarios/`.
+//! - `swarm/loops/soak`: scenes of writers and stores with a rate, played on a given runtime, real
+//!   or virtual; oracles that hold in any timing. To add one: a scene in `scene.rs`.
+//! - `swarm`: a seed into stores, faults and workloads; a byte model, crash images and books that
+//!   judge them. To add one: a role in `roles.rs`, a fault in `fault.rs`.
+//! - `outcome`, `report`, `reproduction`: plain values; tables, pictures, judgements of them.
+//!
+//! ```text
+//! run::Plan             names and knobs
+//!   Plan::check            looked up: workload, machine, policy; unknown ones listed
+//!   world::simulate        Virtual + Cache + devices, stores, swap (world/boot.rs)
+//!   Workload::run          async code over World; ready with its last foreground process
+//!   World::open_window     measuring begins; a workload that prepares something says it again
+//!   World::outcome         counters after less before, figures, series, stalls, devices, hash
+//! ```
+//!
+//! A workload's whole vocabulary: `World::spawn` starts a process, whose handle kills and waits;
+//! `Process` sleeps, computes, creates files, maps anonymous memory; `WorldFile` appends, writes,
+//! reads, touches, cuts, removes; `Measures` takes figures, samples and latencies by the names of
+//! the published tables. Each call of a process pays for itself (`forebay_rt::Work` says who
+//! charges for what) and is one call of the engine; pages have no bytes unless a run asks for
+//! them. A process can be killed at any wait, except where the policy writes back in the writer's
+//! own time: there the kill waits until its call returns.
 
 pub mod device;
 pub mod expect;

@@ -3,7 +3,7 @@
 
 use crate::books::calls::Call;
 use crate::flow::alloc::Want;
-use crate::flow::history::Older;
+use crate::flow::history::{Foreground, Older};
 use crate::flow::pause::Payer;
 use crate::flow::reclaim::{ScanControl, Today};
 use crate::memory::Home;
@@ -21,7 +21,7 @@ impl Reclaim {
     /// Reclaims for a caller that found no frame. Returns the pages freed.
     pub(crate) async fn reclaim_for(&self, call: &Call<'_>, want: Want) -> u64 {
         if self.past.has_steps() {
-            self.direct_reclaim(&Older(self), call, want).await
+            self.direct_reclaim(&Older::of(self), call, want).await
         } else {
             self.direct_reclaim(&Today(self), call, want).await
         }
@@ -30,7 +30,8 @@ impl Reclaim {
     /// Reclaims near `home`, as `control` says.
     pub(crate) async fn reclaim_near(&self, home: Home, control: &mut ScanControl<'_>) {
         if self.past.has_steps() {
-            self.reclaim_for_caller(&Older(self), home, control).await;
+            self.reclaim_for_caller(&Older::of(self), home, control)
+                .await;
         } else {
             self.reclaim_for_caller(&Today(self), home, control).await;
         }
@@ -40,8 +41,8 @@ impl Reclaim {
     pub(crate) async fn run_kswapd(&self, node: usize) {
         match (self.past.kswapd, self.past.has_steps()) {
             (None, false) => self.kswapd(&Today(self), node).await,
-            (None, true) => self.kswapd(&Older(self), node).await,
-            (Some(past), _) => self.past_kswapd(past, node).await,
+            (None, true) => self.kswapd(&Older::of(self), node).await,
+            (Some(past), _) => Older::of(self).past_kswapd(past, node).await,
         }
     }
 
@@ -49,7 +50,7 @@ impl Reclaim {
     pub(crate) fn need_not_wake(&self, node: &Node, class: usize) -> bool {
         match self.past.kswapd {
             None => self.pages.memory.is_balanced(node, class),
-            Some(past) => self.needed_no_wake(past, node, class),
+            Some(past) => Older::of(self).needed_no_wake(past, node, class),
         }
     }
 
@@ -67,7 +68,10 @@ impl Reclaim {
             None => fruitless < self.patience(),
             Some(past) => {
                 let in_time = self.rt.now().since(began) < self.patience();
-                in_time && self.naps_before_retry(past, home, reclaimed).await
+                in_time
+                    && Older::of(self)
+                        .naps_before_retry(past, home, reclaimed)
+                        .await
             }
         }
     }
@@ -112,7 +116,7 @@ impl Throttle {
     ) -> bool {
         dirtier.count_dirtied(pages);
         if self.past.writers.is_some() {
-            self.note_dirtied_in_foreground(backing, dirtier, pages)
+            Foreground { throttle: self }.note_dirtied(backing, dirtier, pages)
         } else {
             self.note_dirtied(backing, dirtier, pages, call_ends)
         }
@@ -123,7 +127,7 @@ impl Throttle {
     /// back, and the base rate would have to fall for all.
     pub(crate) fn quota_left(&self, backing: &Backing, dirtier: &Dirtier) -> u64 {
         let left = if self.past.writers.is_some() {
-            self.pages_until_asked_in_foreground(backing)
+            Foreground { throttle: self }.pages_until_asked(backing)
         } else {
             dirtier.left_pages()
         };
@@ -145,6 +149,6 @@ impl Throttle {
         // What is not a nap of it is spent on writes that it waits for.
         let _waiting = self.accounts.waiting(waits, Cause::SyncWrites);
         // Boxed: today's writers should not carry the size of it.
-        Box::pin(self.balance_in_foreground(past, backing, dirtier, waits)).await;
+        Box::pin(Foreground { throttle: self }.balance(past, backing, dirtier, waits)).await;
     }
 }

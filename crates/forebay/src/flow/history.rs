@@ -21,4 +21,5 @@ mod steps;
 mod writeback;
 mod zones;
 
+pub(crate) use self::foreground::Foreground;
 pub(crate) use self::steps::Older;

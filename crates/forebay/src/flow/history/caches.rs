@@ -4,9 +4,9 @@
 
 use crate::books::drop::is_idle;
 use crate::counters::Counter;
+use crate::flow::history::Older;
 use crate::flow::reclaim::asking::Asked;
 use crate::flow::reclaim::{ScanControl, Who};
-use crate::parts::Reclaim;
 use crate::policy::{ClosedFiles, InodeCache, ShrinkDemand};
 use crate::state::object::{ObjectState, Origin};
 use crate::state::objects::Offered;
@@ -16,7 +16,7 @@ use forebay_law::shrink::{DEFAULT_SEEKS, Demand, ShrinkInputs, demand};
 use forebay_rt::Work;
 use std::sync::Arc;
 
-impl Reclaim {
+impl Older<'_> {
     /// Asks every cache beside the pages by the older rules. The pages that went with closed files
     /// count as reclaimed.
     pub(crate) async fn past_shrink_caches(
@@ -26,12 +26,12 @@ impl Reclaim {
     ) {
         let priority = control.priority;
         let demand = |asked: &Asked| self.past_demand(asked, part, priority);
-        self.ask_shrinkers(demand);
-        if self.settings.policy.closed_files <= ClosedFiles::Stripped {
+        self.reclaim.ask_shrinkers(demand);
+        if self.reclaim.settings.policy.closed_files <= ClosedFiles::Stripped {
             let pages = self.shrink_closed_files(demand, control).await;
-            self.rt.charge(Work::Free { pages }).await;
-        } else if self.pages.are_objects_charged() {
-            self.ask_closed_files(demand);
+            self.reclaim.rt.charge(Work::Free { pages }).await;
+        } else if self.reclaim.pages.are_objects_charged() {
+            self.reclaim.ask_closed_files(demand);
         }
     }
 
@@ -41,7 +41,7 @@ impl Reclaim {
             deferred,
             seeks,
         } = asked;
-        match self.settings.policy.shrink_demand {
+        match self.reclaim.settings.policy.shrink_demand {
             ShrinkDemand::ByScan => demand_by_scan(freeable, deferred, seeks, part),
             ShrinkDemand::ByScanToTheLast => {
                 demand_by_scan(freeable, deferred, seeks, part).to_the_last()
@@ -62,10 +62,10 @@ impl Reclaim {
         demand: impl Fn(&Asked) -> Demand,
         control: &mut ScanControl<'_>,
     ) -> u64 {
-        let owed = &self.shrinkers.unused_files;
+        let owed = &self.reclaim.shrinkers.unused_files;
         let inodes = self.inode_caches();
         let retired: u64 = inodes.iter().map(|cache| cache.unused()).sum();
-        let freeable = self.pages.objects.unused_count() + retired;
+        let freeable = self.reclaim.pages.objects.unused_count() + retired;
         let mut demand = demand(&Asked {
             freeable,
             deferred: owed.take(),
@@ -78,22 +78,24 @@ impl Reclaim {
             self.give_up_inodes(&inodes, part, control).await;
         }
         owed.add(demand.owed());
-        self.accounts.count(Counter::SlabsScanned, demand.offered());
+        self.reclaim
+            .accounts
+            .count(Counter::SlabsScanned, demand.offered());
         let steal = match control.who {
             Who::Kswapd => Counter::KswapdInodesteal,
             Who::Direct => Counter::Pginodesteal,
         };
-        self.accounts.count(steal, freed);
+        self.reclaim.accounts.count(steal, freed);
         control.reclaimed += freed;
-        self.charge_objects();
+        self.reclaim.charge_objects();
         freed
     }
 
     fn inode_caches(&self) -> Vec<Arc<dyn InodeCache>> {
-        if !self.settings.policy.awaits_inodes() {
+        if !self.reclaim.settings.policy.awaits_inodes() {
             return Vec::new();
         }
-        let backings = self.dirty.stores.all();
+        let backings = self.reclaim.dirty.stores.all();
         backings.iter().filter_map(|it| it.inodes.clone()).collect()
     }
 
@@ -112,7 +114,7 @@ impl Reclaim {
                 let Some(writing) = given.writing else {
                     break;
                 };
-                if !self.wait_for_inode(&writing, control).await {
+                if !self.reclaim.wait_for_inode(&writing, control).await {
                     return;
                 }
             }
@@ -122,7 +124,7 @@ impl Reclaim {
     fn strip_closed_files(&self, offered: u64) -> u64 {
         let mut freed = 0;
         for _ in 0..offered {
-            match self.pages.objects.offer_unused() {
+            match self.reclaim.pages.objects.offer_unused() {
                 Offered::Nothing => break,
                 Offered::Spared => {}
                 Offered::Due(file) => freed += self.strip(&file),
@@ -134,18 +136,18 @@ impl Reclaim {
     /// Drops the pages of a closed file. A dirty page keeps all of them: the file is asked again.
     fn strip(&self, file: &Arc<ObjectState>) -> u64 {
         if !is_idle(file) {
-            self.pages.objects.keep_unused(file);
+            self.reclaim.pages.objects.keep_unused(file);
             return 0;
         }
         let place = file.closed_place.load(Ordering::Relaxed);
-        let dropped = self.pages.drop_file(file);
+        let dropped = self.reclaim.pages.drop_file(file);
         if dropped.kept > 0 {
-            self.pages.objects.keep_unused(file);
+            self.reclaim.pages.objects.keep_unused(file);
             return dropped.freed;
         }
         self.retire_inode(file);
-        if self.pages.are_objects_charged() && self.forget_object(file) {
-            self.pages.objects.remove_closed(file, place);
+        if self.reclaim.pages.are_objects_charged() && self.reclaim.forget_object(file) {
+            self.reclaim.pages.objects.remove_closed(file, place);
         }
         dropped.freed
     }
@@ -153,7 +155,7 @@ impl Reclaim {
     /// The inode of a file without pages is of no use to the cache.
     fn retire_inode(&self, file: &ObjectState) {
         if let Origin::File { object, .. } = file.origin
-            && let Some(inodes) = &self.dirty.backing_of(file).inodes
+            && let Some(inodes) = &self.reclaim.dirty.backing_of(file).inodes
         {
             inodes.retire(object);
         }

@@ -41,20 +41,22 @@ impl View {
     }
 }
 
-impl Throttle {
+/// Writers that write and nap themselves.
+pub(crate) struct Foreground<'a> {
+    pub(crate) throttle: &'a Throttle,
+}
+
+impl Foreground<'_> {
     /// Notes that a writer made `pages` clean pages dirty. True if it has to be evaluated. Linux
     /// counts on each processor. One common count evaluates as often.
-    pub(crate) fn note_dirtied_in_foreground(
-        &self,
-        backing: &Backing,
-        dirtier: &Dirtier,
-        pages: u64,
-    ) -> bool {
-        let now_ms = self.accounts.now_ms();
-        self.dirty
+    pub(crate) fn note_dirtied(&self, backing: &Backing, dirtier: &Dirtier, pages: u64) -> bool {
+        let now_ms = self.throttle.accounts.now_ms();
+        self.throttle
+            .dirty
             .global
             .note_dirtied(&dirtier.dirtied_lately, pages, now_ms);
         let unseen = self
+            .throttle
             .dirty
             .global
             .unevaluated
@@ -63,25 +65,38 @@ impl Throttle {
         if unseen < self.foreground_ratelimit(backing) {
             return false;
         }
-        self.dirty.global.unevaluated.store(0, Ordering::Relaxed);
+        self.throttle
+            .dirty
+            .global
+            .unevaluated
+            .store(0, Ordering::Relaxed);
         lock(&dirtier.state).clock.nr_dirtied = unseen;
         true
     }
 
     /// What the common count leaves for the next writer.
-    pub(crate) fn pages_until_asked_in_foreground(&self, backing: &Backing) -> u64 {
-        let unseen = self.dirty.global.unevaluated.load(Ordering::Relaxed);
+    pub(crate) fn pages_until_asked(&self, backing: &Backing) -> u64 {
+        let unseen = self
+            .throttle
+            .dirty
+            .global
+            .unevaluated
+            .load(Ordering::Relaxed);
         self.foreground_ratelimit(backing).saturating_sub(unseen)
     }
 
     fn foreground_ratelimit(&self, backing: &Backing) -> u64 {
         let is_exceeded = backing.exceeded.load(Ordering::Relaxed);
-        foreground_ratelimit(u64::from(self.pages.memory.frames.len()), 1, is_exceeded)
+        foreground_ratelimit(
+            u64::from(self.throttle.pages.memory.frames.len()),
+            1,
+            is_exceeded,
+        )
     }
 
     /// Lets a writer write and nap until the dirty pages are within the limit, or it has done its
     /// part.
-    pub(crate) async fn balance_in_foreground(
+    pub(crate) async fn balance(
         &self,
         past: DirtyThrottle,
         backing: &Arc<Backing>,
@@ -89,7 +104,8 @@ impl Throttle {
         waits: &Waits,
     ) {
         let dirtied = lock(&dirtier.state).clock.nr_dirtied;
-        let ratelimit = foreground_ratelimit(u64::from(self.pages.memory.frames.len()), 1, false);
+        let ratelimit =
+            foreground_ratelimit(u64::from(self.throttle.pages.memory.frames.len()), 1, false);
         let chunk = foreground_chunk(dirtied, ratelimit);
         let last = match past {
             DirtyThrottle::ForegroundPerStore => {
@@ -100,7 +116,7 @@ impl Throttle {
         if last.is_clearable() {
             backing.exceeded.store(false, Ordering::Relaxed);
         }
-        if self.dirty.global.dirty.load(Ordering::Relaxed) > last.limits.background {
+        if self.throttle.dirty.global.dirty.load(Ordering::Relaxed) > last.limits.background {
             backing.requests.ask_for_background();
         }
     }
@@ -111,26 +127,25 @@ impl Throttle {
         (backing, dirtier, waits): (&Arc<Backing>, &Dirtier, &Waits),
         chunk: u64,
     ) -> View {
-        let entered = self.rt.now();
-        let tick = self.settings.tick_of_pauses();
+        let entered = self.throttle.rt.now();
+        let tick = self.throttle.settings.tick_of_pauses();
         let (mut nap_ms, mut written) = (tick.ms(), 0);
         loop {
             let view = self.view(backing, dirtier);
             if view.dirty <= view.limits.freerun()
                 || !view.is_exceeded()
-                || self.accounts.is_closing()
+                || self.throttle.accounts.is_closing()
             {
                 return view;
             }
             self.mark_exceeded(backing, &view);
             if view.store_reclaimable > view.task.task_thresh {
-                written += self.write_in_foreground(backing, chunk).await;
+                written += self.write(backing, chunk).await;
                 if written >= chunk {
                     return view;
                 }
             }
-            self.nap_in_foreground((backing, waits), nap_ms, written)
-                .await;
+            self.nap((backing, waits), nap_ms, written).await;
             if self.has_stalled_enough(&view, entered) {
                 return view;
             }
@@ -139,11 +154,16 @@ impl Throttle {
     }
 
     fn has_stalled_enough(&self, view: &View, entered: Instant) -> bool {
-        let hard = self.dirty.global.smoothed().hard_limit(view.limits.thresh);
+        let hard = self
+            .throttle
+            .dirty
+            .global
+            .smoothed()
+            .hard_limit(view.limits.thresh);
         let middle = u64::midpoint(view.task.task_thresh, view.store_thresh);
         view.dirty < hard
             && view.store_dirty < middle
-            && self.rt.now().since(entered) > LONGEST_STALL
+            && self.throttle.rt.now().since(entered) > LONGEST_STALL
     }
 
     /// As in 2.6.32 (spec/writeback.md 6.5).
@@ -152,43 +172,44 @@ impl Throttle {
         (backing, dirtier, waits): (&Arc<Backing>, &Dirtier, &Waits),
         chunk: u64,
     ) -> View {
-        let tick = self.settings.tick_of_pauses();
+        let tick = self.throttle.settings.tick_of_pauses();
         let (mut nap_ms, mut written) = (tick.ms(), 0);
         loop {
             let mut view = self.view_clipped(backing, dirtier);
             if view.store_dirty <= view.task.task_thresh
                 || view.dirty < view.limits.freerun()
-                || self.accounts.is_closing()
+                || self.throttle.accounts.is_closing()
             {
                 return view;
             }
             self.mark_exceeded(backing, &view);
             if view.store_reclaimable > view.task.task_thresh {
-                written += self.write_in_foreground(backing, chunk).await;
+                written += self.write(backing, chunk).await;
                 view = self.view_clipped(backing, dirtier);
             }
             if view.store_dirty <= view.task.task_thresh || written >= chunk {
                 return view;
             }
-            self.nap_in_foreground((backing, waits), nap_ms, written)
-                .await;
+            self.nap((backing, waits), nap_ms, written).await;
             nap_ms = next_nap_ms(nap_ms, tick);
         }
     }
 
     fn view(&self, backing: &Backing, dirtier: &Dirtier) -> View {
-        let limits = self.dirty.dirty_limits();
+        let limits = self.throttle.dirty.dirty_limits();
         let store_thresh = self
+            .throttle
             .dirty
-            .store_part(backing, &limits, self.dirty.global.pages())
+            .store_part(backing, &limits, self.throttle.dirty.global.pages())
             .thresh;
         let part = self
+            .throttle
             .dirty
             .global
-            .dirtied_part(&dirtier.dirtied_lately, self.accounts.now_ms());
+            .dirtied_part(&dirtier.dirtied_lately, self.throttle.accounts.now_ms());
         View {
             limits,
-            dirty: self.dirty.global.pages(),
+            dirty: self.throttle.dirty.global.pages(),
             store_thresh,
             store_dirty: backing.dirty_pages(),
             store_reclaimable: backing.reclaimable.load(Ordering::Relaxed),
@@ -202,9 +223,10 @@ impl Throttle {
         let room = view.limits.thresh.saturating_sub(view.dirty);
         let clipped = view.store_thresh.min(room + view.store_dirty);
         let part = self
+            .throttle
             .dirty
             .global
-            .dirtied_part(&dirtier.dirtied_lately, self.accounts.now_ms());
+            .dirtied_part(&dirtier.dirtied_lately, self.throttle.accounts.now_ms());
         view.task = task_limits(clipped, part.numerator, part.denominator);
         view.store_thresh = clipped;
         view
@@ -212,35 +234,33 @@ impl Throttle {
 
     fn mark_exceeded(&self, backing: &Backing, view: &View) {
         backing.exceeded.store(true, Ordering::Relaxed);
-        self.dirty.update_bandwidth(backing);
-        let now_ms = self.accounts.now_ms();
-        self.dirty
+        self.throttle.dirty.update_bandwidth(backing);
+        let now_ms = self.throttle.accounts.now_ms();
+        self.throttle
+            .dirty
             .global
             .advance_limit(view.limits.thresh, view.dirty, now_ms);
     }
 
-    async fn write_in_foreground(&self, backing: &Arc<Backing>, chunk: u64) -> u64 {
-        let written = self.flusher.write_for_writer(backing, chunk).await;
-        self.accounts
+    async fn write(&self, backing: &Arc<Backing>, chunk: u64) -> u64 {
+        let written = self.throttle.flusher.write_for_writer(backing, chunk).await;
+        self.throttle
+            .accounts
             .count(Counter::BalanceForegroundWrites, written);
         written
     }
 
-    async fn nap_in_foreground(
-        &self,
-        (backing, waits): (&Backing, &Waits),
-        nap_ms: u64,
-        pages_written: u64,
-    ) {
-        self.dirty.wake_for_commits();
+    async fn nap(&self, (backing, waits): (&Backing, &Waits), nap_ms: u64, pages_written: u64) {
+        self.throttle.dirty.wake_for_commits();
         let nap = Span::from_millis(nap_ms);
-        self.accounts.record(&Event::BalanceForeground {
+        self.throttle.accounts.record(&Event::BalanceForeground {
             bdi: backing.number,
             caller: waits.caller,
             pages_written,
             nap_us: nap.as_micros(),
         });
-        self.accounts
+        self.throttle
+            .accounts
             .sleep_counted(waits, Cause::OwnRate, nap)
             .await;
     }

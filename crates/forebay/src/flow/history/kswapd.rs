@@ -4,21 +4,20 @@
 
 use crate::event::Event;
 use crate::flow::history::Older;
-use crate::parts::Reclaim;
 use crate::policy::PastKswapd;
 use crate::state::node::Node;
 use forebay_base::sync::atomic::Ordering;
 
-impl Reclaim {
+impl Older<'_> {
     /// The life of the kswapd of `node`.
     pub(crate) async fn past_kswapd(&self, past: PastKswapd, node: usize) {
-        let node = &self.pages.memory.nodes[node];
+        let node = &self.reclaim.pages.memory.nodes[node];
         let mut class = node.top_class();
-        while !self.accounts.is_closing() {
+        while !self.reclaim.accounts.is_closing() {
             class = past.class_before_sleep(node, class);
             let is_balanced = || self.was_balanced_to_sleep(past, node, class);
-            self.try_to_sleep(node, class, is_balanced).await;
-            if self.accounts.is_closing() {
+            self.reclaim.try_to_sleep(node, class, is_balanced).await;
+            if self.reclaim.accounts.is_closing() {
                 return;
             }
             class = past.class_after_sleep(node, class);
@@ -26,7 +25,7 @@ impl Reclaim {
                 self.rest_without_work(node).await;
                 continue;
             }
-            self.accounts.record(&Event::MmVmscanKswapdWake {
+            self.reclaim.accounts.record(&Event::MmVmscanKswapdWake {
                 nid: node.number,
                 highest_zoneidx: class,
             });
@@ -46,7 +45,8 @@ impl Reclaim {
             balanced
         };
         let reclaimed = self
-            .reclaim_until(&Older(self), node, class, is_balanced)
+            .reclaim
+            .reclaim_until(self, node, class, is_balanced)
             .await;
         if reclaimed == Some(0)
             && past.counts_failures()
@@ -54,7 +54,7 @@ impl Reclaim {
         {
             node.failures.fetch_add(1, Ordering::Relaxed);
             if past.rests {
-                self.accounts.rest(self.settings.tick).await;
+                self.reclaim.accounts.rest(self.reclaim.settings.tick).await;
             }
         }
     }

@@ -4,10 +4,10 @@
 
 use crate::counters::Counter;
 use crate::event::Event;
+use crate::flow::history::Older;
 use crate::flow::reclaim::{ScanControl, Steps, Tally, Who};
 use crate::lists::List;
 use crate::memory::Home;
-use crate::parts::Reclaim;
 use crate::policy::ReclaimThrottle;
 use crate::state::node::{Node, ReclaimFlags};
 use crate::state::zone::Zone;
@@ -24,41 +24,53 @@ const SHORT_NAP: Span = Span::from_millis(20);
 /// From this priority on a caller without progress naps.
 const NAPS_FROM_PRIORITY: u32 = 9;
 
-impl Reclaim {
+impl Older<'_> {
     /// Waits until a store ceases to be congested, or for `span`.
     pub(crate) async fn congestion_wait(&self, who: Who, span: Span) {
         let delayed_us = self.nap(span).await;
-        self.accounts.count(Counter::CongestionWaits, 1);
-        self.accounts.count(Counter::CongestionWaitedUs, delayed_us);
-        self.accounts.record(&Event::WritebackCongestionWait {
-            usec_timeout: span.as_micros(),
-            usec_delayed: delayed_us,
-            is_kswapd: who == Who::Kswapd,
-        });
+        self.reclaim.accounts.count(Counter::CongestionWaits, 1);
+        self.reclaim
+            .accounts
+            .count(Counter::CongestionWaitedUs, delayed_us);
+        self.reclaim
+            .accounts
+            .record(&Event::WritebackCongestionWait {
+                usec_timeout: span.as_micros(),
+                usec_delayed: delayed_us,
+                is_kswapd: who == Who::Kswapd,
+            });
     }
 
     /// The same, but only if a store is congested and reclaim of the zone or node has met that.
     pub(crate) async fn wait_iff_congested(&self, flags: &ReclaimFlags, who: Who, span: Span) {
         let is_congested = flags.congested.load(Ordering::Relaxed);
-        let delayed_us = if is_congested && self.congestion.is_anywhere() {
+        let delayed_us = if is_congested && self.reclaim.congestion.is_anywhere() {
             self.nap(span).await
         } else {
-            self.rt.yield_now().await;
+            self.reclaim.rt.yield_now().await;
             0
         };
-        self.accounts.count(Counter::WaitIffCongested, 1);
-        self.accounts.count(Counter::WaitIffCongestedUs, delayed_us);
-        self.accounts.record(&Event::WritebackWaitIffCongested {
-            usec_timeout: span.as_micros(),
-            usec_delayed: delayed_us,
-            is_kswapd: who == Who::Kswapd,
-        });
+        self.reclaim.accounts.count(Counter::WaitIffCongested, 1);
+        self.reclaim
+            .accounts
+            .count(Counter::WaitIffCongestedUs, delayed_us);
+        self.reclaim
+            .accounts
+            .record(&Event::WritebackWaitIffCongested {
+                usec_timeout: span.as_micros(),
+                usec_delayed: delayed_us,
+                is_kswapd: who == Who::Kswapd,
+            });
     }
 
     async fn nap(&self, span: Span) -> u64 {
-        let began = self.rt.now();
-        let _ = self.rt.timeout(span, self.congestion.over.listen()).await;
-        self.rt.now().since(began).as_micros()
+        let began = self.reclaim.rt.now();
+        let _ = self
+            .reclaim
+            .rt
+            .timeout(span, self.reclaim.congestion.over.listen())
+            .await;
+        self.reclaim.rt.now().since(began).as_micros()
     }
 
     /// Flags and naps after a batch (T0, T1 and T3).
@@ -68,7 +80,7 @@ impl Reclaim {
         control: &ScanControl<'_>,
         batch: Tally,
     ) {
-        let version = self.settings.policy.reclaim_throttle;
+        let version = self.reclaim.settings.policy.reclaim_throttle;
         let flags = self.reclaim_flags(zone);
         if version <= ReclaimThrottle::Linux32 {
             if batch.dirty_met > 0 && batch.dirty_met == batch.gate_closed {
@@ -93,14 +105,15 @@ impl Reclaim {
     /// run it naps no longer than a store may be silent (promise 7). Linux naps on, forever if need
     /// be.
     pub(crate) async fn nap_after_zone(&self, control: &mut ScanControl<'_>) {
-        if self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux32 {
+        if self.reclaim.settings.policy.reclaim_throttle > ReclaimThrottle::Linux32 {
             return;
         }
-        let deadline = control.waits_until(self.rt.now(), self.settings.answer_timeout);
-        while self.rt.now() < deadline {
-            let thresh = self.dirty.dirty_limits().thresh;
-            let writeback = self.dirty.global.writeback.load(Ordering::Relaxed);
-            if writeback <= thresh + thresh / 10 || self.accounts.is_closing() {
+        let deadline =
+            control.waits_until(self.reclaim.rt.now(), self.reclaim.settings.answer_timeout);
+        while self.reclaim.rt.now() < deadline {
+            let thresh = self.reclaim.dirty.dirty_limits().thresh;
+            let writeback = self.reclaim.dirty.global.writeback.load(Ordering::Relaxed);
+            if writeback <= thresh + thresh / 10 || self.reclaim.accounts.is_closing() {
                 return;
             }
             self.congestion_wait(control.who, NAP).await;
@@ -114,7 +127,7 @@ impl Reclaim {
         node: &Node,
         control: &ScanControl<'_>,
     ) {
-        let version = self.settings.policy.reclaim_throttle;
+        let version = self.reclaim.settings.policy.reclaim_throttle;
         if version < ReclaimThrottle::Linux515 {
             return;
         }
@@ -137,7 +150,7 @@ impl Reclaim {
             }
             Who::Direct => self.wait_iff_congested(&node.flags, control.who, NAP).await,
         }
-        if let (Some(version), Who::Direct) = (self.past.early_events, control.who) {
+        if let (Some(version), Who::Direct) = (self.reclaim.past.early_events, control.who) {
             self.wait_for_early_progress(steps, node, control, version)
                 .await;
         }
@@ -172,7 +185,7 @@ impl Reclaim {
 
     /// Naps at the end of a caller's pass that freed nothing (3.0 to 3.10).
     pub(crate) async fn nap_in_vain(&self, first: usize, control: &ScanControl<'_>) {
-        if self.settings.policy.reclaim_throttle <= ReclaimThrottle::Linux32
+        if self.reclaim.settings.policy.reclaim_throttle <= ReclaimThrottle::Linux32
             && control.scanned > 0
             && control.priority <= NAPS_FROM_PRIORITY
         {
@@ -199,30 +212,36 @@ impl Reclaim {
 
     /// The flags of the zone that node `first` prefers for its frames.
     fn preferred_flags(&self, first: usize) -> &ReclaimFlags {
-        let zones = self.pages.memory.nodes[first].zones.clone();
-        let mut zones = zones.rev().map(|zone| &self.pages.memory.zones[zone]);
+        let zones = self.reclaim.pages.memory.nodes[first].zones.clone();
+        let mut zones = zones
+            .rev()
+            .map(|zone| &self.reclaim.pages.memory.zones[zone]);
         let preferred = zones.find(|zone| zone.managed_pages() > 0);
-        preferred.map_or(&self.pages.memory.nodes[first].flags, |zone| {
+        preferred.map_or(&self.reclaim.pages.memory.nodes[first].flags, |zone| {
             self.reclaim_flags(zone)
         })
     }
 
     fn is_mostly_dirty(&self, home: Home) -> bool {
-        self.pages.memory.zone_list(home).any(|(_, zone, _)| {
-            2 * zone.pages_pending() > self.pages.memory.reclaimable_pages(zone)
-        })
+        self.reclaim
+            .pages
+            .memory
+            .zone_list(home)
+            .any(|(_, zone, _)| {
+                2 * zone.pages_pending() > self.reclaim.pages.memory.reclaimable_pages(zone)
+            })
     }
 
     /// Naps of a caller while too much is off the lists. False if it gives up.
     pub(crate) async fn naps_while_isolated(&self, zone: &Zone, list: List) -> bool {
-        let version = self.settings.policy.reclaim_throttle;
+        let version = self.reclaim.settings.policy.reclaim_throttle;
         let may_io_and_fs = version > ReclaimThrottle::Linux32;
         let is_file = list.is_file();
-        let lists = self.pages.memory.lists.of(zone.number);
+        let lists = self.reclaim.pages.memory.lists.of(zone.number);
         let too_many =
             || too_many_isolated(lists.isolated(is_file), lists.size(list), may_io_and_fs);
         while too_many() {
-            if self.accounts.is_closing() {
+            if self.reclaim.accounts.is_closing() {
                 return false;
             }
             self.congestion_wait(Who::Direct, NAP).await;

@@ -42,7 +42,9 @@ fn up_to_3_10_reclaimers_nap_while_too_much_is_under_writeback() {
                 .store(10_000, Ordering::Relaxed);
             let began = rt.now();
             let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
-            engine.reclaim.nap_after_zone(&mut control).await;
+            Older::of(&engine.reclaim)
+                .nap_after_zone(&mut control)
+                .await;
             let napped = rt.now().since(began);
             let longest = engine.settings.answer_timeout;
             let expected = if naps { longest } else { Span::ZERO };
@@ -63,10 +65,9 @@ fn a_nap_is_reported_with_its_length_and_who_took_it() {
     for who in [Who::Kswapd, Who::Direct] {
         let (world, engine, ring) = engine_under("linux-3.2");
         world.run(async move {
-            engine.reclaim.congestion_wait(who, NAP).await;
+            Older::of(&engine.reclaim).congestion_wait(who, NAP).await;
             let flags = &engine.pages.memory.nodes[0].flags;
-            engine
-                .reclaim
+            Older::of(&engine.reclaim)
                 .wait_iff_congested(flags, who, SHORT_NAP)
                 .await;
         });

@@ -2,7 +2,6 @@
 
 use crate::flow::history::Older;
 use crate::flow::reclaim::{ScanControl, Steps, Who};
-use crate::parts::Reclaim;
 use crate::policy::{KswapdSleep, PastKswapd};
 use crate::state::node::Node;
 use crate::state::zone::Zone;
@@ -47,7 +46,7 @@ impl PastKswapd {
     }
 }
 
-impl Reclaim {
+impl Older<'_> {
     /// Whether the node was balanced by the rule of kswapd's sleep test.
     pub(crate) fn was_balanced_to_sleep(
         &self,
@@ -87,16 +86,20 @@ impl Reclaim {
             pages: 0,
         };
         let mut control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
-        Older(self).shrink_caches(nothing, &mut control).await;
+        self.shrink_caches(nothing, &mut control).await;
         node.kswapd_sleeps.store(true, Ordering::Release);
         let asked = node.wake_kswapd.listen();
-        let _ = self.rt.timeout(self.settings.tick, asked).await;
+        let _ = self
+            .reclaim
+            .rt
+            .timeout(self.reclaim.settings.tick, asked)
+            .await;
         node.kswapd_sleeps.store(false, Ordering::Release);
     }
 
     /// Whether kswapd was done with a node.
     pub(crate) fn was_node_balanced(&self, past: PastKswapd, node: &Node, class: usize) -> bool {
-        !self.has_no_zones(past, node, class) && self.pages.memory.is_balanced(node, class)
+        !self.has_no_zones(past, node, class) && self.reclaim.pages.memory.is_balanced(node, class)
     }
 
     fn is_every_zone_balanced(&self, past: PastKswapd, node: &Node, class: usize) -> bool {
@@ -112,12 +115,13 @@ impl Reclaim {
     fn is_every_zone_high(&self, node: &Node) -> bool {
         let mut zones = self.managed_zones(node, node.top_class());
         zones.all(|zone| {
-            zone.free_pages() > zone.marks().high || self.pages.memory.is_unreclaimable(zone)
+            zone.free_pages() > zone.marks().high
+                || self.reclaim.pages.memory.is_unreclaimable(zone)
         })
     }
 
     fn managed_zones(&self, node: &Node, class: usize) -> impl Iterator<Item = &Zone> {
-        let zones = self.pages.memory.zones_up_to(node, class);
+        let zones = self.reclaim.pages.memory.zones_up_to(node, class);
         zones.filter(|zone| zone.managed_pages() > 0)
     }
 }

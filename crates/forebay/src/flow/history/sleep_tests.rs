@@ -1,6 +1,7 @@
 //! The sleep test of each version, on the machine of spec/reclaim.md 11.
 
 use crate::engine::Engine;
+use crate::flow::history::Older;
 use crate::policy::{KswapdSleep, PastKswapd};
 use crate::settings::{NodeSettings, PageMemory, Parts, Settings, ZoneSettings};
 use forebay_base::sync::atomic::Ordering;
@@ -58,9 +59,7 @@ fn may_sleep(sleep: KswapdSleep, free: [u64; 3]) -> bool {
     let (_world, engine) = machine(sleep, free);
     let node = &engine.pages.memory.nodes[0];
     let class = rules(&engine).class_before_sleep(node, node.top_class());
-    engine
-        .reclaim
-        .was_balanced_to_sleep(rules(&engine), node, class)
+    Older::of(&engine.reclaim).was_balanced_to_sleep(rules(&engine), node, class)
 }
 
 #[test]
@@ -126,9 +125,7 @@ fn up_to_4_11_every_zone_up_to_the_class_must_be_balanced() {
         let class = rules(&engine).class_before_sleep(node, 0);
         assert_eq!(class, 2);
         assert_eq!(
-            engine
-                .reclaim
-                .was_balanced_to_sleep(rules(&engine), node, class),
+            Older::of(&engine.reclaim).was_balanced_to_sleep(rules(&engine), node, class),
             sleeps,
             "{sleep:?}"
         );
@@ -198,9 +195,8 @@ fn between_the_patches_a_node_without_small_zones_never_slept() {
         let (_world, engine) = machine_of(sleep, [0, 0, 128_000], [0, 0, 100_000]);
         let node = &engine.pages.memory.nodes[0];
         let class = rules(&engine).class_before_sleep(node, node.top_class());
-        let is_balanced = engine
-            .reclaim
-            .was_balanced_to_sleep(rules(&engine), node, class);
+        let is_balanced =
+            Older::of(&engine.reclaim).was_balanced_to_sleep(rules(&engine), node, class);
         assert_eq!(is_balanced, sleeps, "{sleep:?}");
     }
 }

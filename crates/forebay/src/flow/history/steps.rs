@@ -13,21 +13,28 @@ use forebay_law::history::{PagesLookedAt, early_timeout_ms};
 use forebay_law::throttle::ThrottleReason;
 
 /// The steps of older kernels, as the policy of the cache names them.
-#[derive(Clone, Copy)]
-pub(crate) struct Older<'a>(pub(crate) &'a Reclaim);
+pub(crate) struct Older<'a> {
+    pub(super) reclaim: &'a Reclaim,
+}
 
 impl<'a> Older<'a> {
-    fn today(self) -> Today<'a> {
-        Today(self.0)
+    pub(crate) fn of(reclaim: &'a Reclaim) -> Older<'a> {
+        Older { reclaim }
+    }
+
+    fn today(&self) -> Today<'a> {
+        Today(self.reclaim)
     }
 }
 
 impl Steps for Older<'_> {
     async fn passes_isolated(&self, zone: &Zone, list: List, control: &ScanControl<'_>) -> bool {
-        if self.0.past.naps.is_some() {
-            self.0.naps_while_isolated(zone, list).await
+        if self.reclaim.past.naps.is_some() {
+            self.naps_while_isolated(zone, list).await
         } else {
-            self.0.passes_isolated(self, zone, list, control).await
+            self.reclaim
+                .passes_isolated(self, zone, list, control)
+                .await
         }
     }
 
@@ -38,10 +45,10 @@ impl Steps for Older<'_> {
         control: &ScanControl<'_>,
         tally: &mut Tally,
     ) -> Fate {
-        if self.0.past.judges {
-            self.0.past_fate(zone, hold, control, tally)
+        if self.reclaim.past.judges {
+            self.past_fate(zone, hold, control, tally)
         } else {
-            self.0.fate(zone, hold, control, tally)
+            self.reclaim.fate(zone, hold, control, tally)
         }
     }
 
@@ -49,65 +56,67 @@ impl Steps for Older<'_> {
         if hold.word() & flag::ANON != 0 {
             self.today().page_out(hold, control, tally);
         } else {
-            self.0.write_file_page(hold, control);
+            self.write_file_page(hold, control);
         }
     }
 
     fn asks_flushers(&self) -> bool {
-        self.0.past.writes.is_none() || self.0.asked_after_batches()
+        self.reclaim.past.writes.is_none() || self.asked_after_batches()
     }
 
     async fn after_batch(&self, zone: &Zone, control: &mut ScanControl<'_>, batch: Tally) {
-        self.0.wait_after_writes(control).await;
+        self.wait_after_writes(control).await;
         self.today().after_batch(zone, control, batch).await;
-        if self.0.past.naps.is_some() {
-            self.0.nap_after_batch(zone, control, batch).await;
+        if self.reclaim.past.naps.is_some() {
+            self.nap_after_batch(zone, control, batch).await;
         }
     }
 
     async fn after_zone(&self, control: &mut ScanControl<'_>) {
-        if self.0.past.naps.is_some() {
-            self.0.nap_after_zone(control).await;
+        if self.reclaim.past.naps.is_some() {
+            self.nap_after_zone(control).await;
         }
     }
 
     async fn shrink_caches(&self, part: PagesLookedAt, control: &mut ScanControl<'_>) {
-        if self.0.past.caches {
-            self.0.past_shrink_caches(part, control).await;
+        if self.reclaim.past.caches {
+            self.past_shrink_caches(part, control).await;
         } else {
-            self.0.shrink_caches(control.priority);
+            self.reclaim.shrink_caches(control.priority);
         }
     }
 
     async fn after_node(&self, node: &Node, control: &ScanControl<'_>) {
-        if self.0.past.waits_for_events() {
-            self.0.throttle_after_pass(self, node, control).await;
+        if self.reclaim.past.waits_for_events() {
+            self.reclaim.throttle_after_pass(self, node, control).await;
         } else {
-            self.0.nap_after_pass(self, node, control).await;
+            self.nap_after_pass(self, node, control).await;
         }
     }
 
     async fn after_pass(&self, node: &Node, control: &ScanControl<'_>) {
-        if self.0.past.waits_for_events() {
-            self.0.wait_for_progress(self, node, control).await;
+        if self.reclaim.past.waits_for_events() {
+            self.reclaim.wait_for_progress(self, node, control).await;
         }
     }
 
     async fn after_failure(&self, node: usize, control: &ScanControl<'_>, total_scanned: u64) {
-        if self.0.past.writes.is_some() {
-            self.0.ask_flushers_after(total_scanned);
+        if self.reclaim.past.writes.is_some() {
+            self.ask_flushers_after(total_scanned);
         }
-        if self.0.past.naps.is_some() {
-            self.0.nap_in_vain(node, control).await;
+        if self.reclaim.past.naps.is_some() {
+            self.nap_in_vain(node, control).await;
         }
     }
 
     async fn throttle(&self, node: &Node, who: Who, reason: ThrottleReason) {
-        match self.0.past.early_events {
+        match self.reclaim.past.early_events {
             None => self.today().throttle(node, who, reason).await,
             Some(version) => {
                 let timeout = Span::from_millis(early_timeout_ms(reason, version));
-                self.0.wait_for_reason(node, who, reason, timeout).await;
+                self.reclaim
+                    .wait_for_reason(node, who, reason, timeout)
+                    .await;
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Before 6.16: file pages that reclaim writes itself, one by one (spec/reclaim.md 3.2 and 3.3).
 
 use crate::counters::Counter;
+use crate::flow::history::Older;
 use crate::flow::judge::stays::Fate;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
 use crate::lists::Verdict;
-use crate::parts::Reclaim;
 use crate::policy::ReclaimWriteback;
 use crate::policy::ReclaimWrites;
 use crate::state::flusher_requests::FlusherWork;
@@ -20,7 +20,7 @@ const TROUBLE_PRIORITY: u32 = 10;
 /// A caller that has looked at more pages than this asks the flushers for as many.
 const ASKS_FLUSHERS_ABOVE: u64 = 48;
 
-impl Reclaim {
+impl Older<'_> {
     /// The fate of a page by any of the older rules.
     pub(crate) fn past_fate(
         &self,
@@ -29,11 +29,11 @@ impl Reclaim {
         control: &ScanControl<'_>,
         tally: &mut Tally,
     ) -> Fate {
-        let stage = self.settings.policy.reclaim_writeback;
+        let stage = self.reclaim.settings.policy.reclaim_writeback;
         let flags = self.reclaim_flags(zone);
         let word = hold.word();
-        let met_before = tally.classify(word, || self.meets_congestion(hold));
-        let verdict = self.pages.memory.lists.verdict(word);
+        let met_before = tally.classify(word, || self.reclaim.meets_congestion(hold));
+        let verdict = self.reclaim.pages.memory.lists.verdict(word);
         if let Verdict::Round(touches) = verdict {
             return Fate::Round(touches);
         }
@@ -45,7 +45,7 @@ impl Reclaim {
             }
             let met_again = control.who == Who::Kswapd && met_before;
             let met_again = met_again && flags.writeback.load(Ordering::Relaxed);
-            return self.leave_in_writeback(hold, met_again, tally);
+            return self.reclaim.leave_in_writeback(hold, met_again, tally);
         }
         if verdict == Verdict::Activate {
             return Fate::Activate;
@@ -53,7 +53,12 @@ impl Reclaim {
         if word & flag::DIRTY == 0 {
             return Fate::Free;
         }
-        let was_touched = self.pages.memory.frames.forget_first_touch(hold.frame());
+        let was_touched = self
+            .reclaim
+            .pages
+            .memory
+            .frames
+            .forget_first_touch(hold.frame());
         let is_anon = word & flag::ANON != 0;
         if !is_anon && !self.may_write_file(flags, hold, control) {
             return self.past_dirty_file(stage, hold);
@@ -61,16 +66,16 @@ impl Reclaim {
         if was_touched {
             return Fate::Keep;
         }
-        if is_anon && !self.gives_slot(hold) {
+        if is_anon && !self.reclaim.gives_slot(hold) {
             return Fate::OutOfTheWay;
         }
         tally.dirty_met += 1;
-        if self.past.naps.is_some() && self.is_gate_closed(hold, control) {
+        if self.reclaim.past.naps.is_some() && self.is_gate_closed(hold, control) {
             tally.gate_closed += 1;
             return Fate::Keep;
         }
         if is_anon {
-            self.page_out_or_put_off(hold)
+            self.reclaim.page_out_or_put_off(hold)
         } else {
             Fate::PageOut
         }
@@ -78,10 +83,10 @@ impl Reclaim {
 
     /// The flags that reclaim of `zone` uses: the zone's own where zones are balanced.
     pub(crate) fn reclaim_flags<'a>(&'a self, zone: &'a Zone) -> &'a ReclaimFlags {
-        if self.past.balances_zones() {
+        if self.reclaim.past.balances_zones() {
             &zone.flags
         } else {
-            &self.pages.memory.nodes[zone.node].flags
+            &self.reclaim.pages.memory.nodes[zone.node].flags
         }
     }
 
@@ -94,7 +99,7 @@ impl Reclaim {
     ) -> bool {
         let is_kswapd = control.who == Who::Kswapd;
         let is_flagged = || flags.dirty.load(Ordering::Relaxed);
-        match self.settings.policy.reclaim_writeback {
+        match self.reclaim.settings.policy.reclaim_writeback {
             ReclaimWriteback::Anybody => true,
             ReclaimWriteback::Kswapd => is_kswapd,
             ReclaimWriteback::Marked => is_kswapd && control.priority < TROUBLE_PRIORITY,
@@ -108,10 +113,10 @@ impl Reclaim {
     /// The fate of a dirty file page that was not written. Before 3.2 those were only counted.
     fn past_dirty_file(&self, stage: ReclaimWriteback, hold: &ExclusiveHold<'_>) -> Fate {
         if stage < ReclaimWriteback::Marked {
-            self.accounts.count(Counter::NrVmscanWriteSkip, 1);
+            self.reclaim.accounts.count(Counter::NrVmscanWriteSkip, 1);
             return Fate::Keep;
         }
-        let fate = self.leave_dirty_file(hold);
+        let fate = self.reclaim.leave_dirty_file(hold);
         // Before 4.11 it stayed where it was.
         if stage == ReclaimWriteback::Marked {
             Fate::Keep
@@ -123,22 +128,23 @@ impl Reclaim {
     /// Whether the store of a page is so busy that a caller does not write to it. Kswapd does
     /// write, and so does a caller that is already writing to that store.
     fn is_gate_closed(&self, hold: &ExclusiveHold<'_>, control: &ScanControl<'_>) -> bool {
-        if control.who == Who::Kswapd || !self.congestion.is_anywhere() {
+        if control.who == Who::Kswapd || !self.reclaim.congestion.is_anywhere() {
             return false;
         }
         let backing = self
+            .reclaim
             .dirty
-            .backing_of(&self.pages.objects.of_page(hold.owner()));
+            .backing_of(&self.reclaim.pages.objects.of_page(hold.owner()));
         backing.is_congested() && control.own_store != Some(backing.number)
     }
 
     /// Asks for the write of a dirty file page. The store's file system may refuse. The request is
     /// counted either way.
     pub(crate) fn write_file_page(&self, hold: ExclusiveHold<'_>, control: &mut ScanControl<'_>) {
-        let object = self.pages.objects.of_page(hold.owner());
-        let backing = self.dirty.backing_of(&object);
+        let object = self.reclaim.pages.objects.of_page(hold.owner());
+        let backing = self.reclaim.dirty.backing_of(&object);
         let (frame, page) = (hold.frame(), page_of(hold.owner()));
-        self.pages.memory.frames.set(frame, flag::RECLAIM);
+        self.reclaim.pages.memory.frames.set(frame, flag::RECLAIM);
         drop(hold);
         let accepts = match backing.reclaim_writes {
             ReclaimWrites::Always => true,
@@ -146,17 +152,28 @@ impl Reclaim {
             ReclaimWrites::Allocated => page < object.stored_pages.load(Ordering::Relaxed),
             ReclaimWrites::Never => false,
         };
-        if !accepts || !self.writeback.shared().write_page(&backing, &object, page) {
-            self.pages.memory.frames.clear(frame, flag::RECLAIM);
+        if !accepts
+            || !self
+                .reclaim
+                .writeback
+                .shared()
+                .write_page(&backing, &object, page)
+        {
+            self.reclaim.pages.memory.frames.clear(frame, flag::RECLAIM);
         }
-        self.dirty
+        self.reclaim
+            .dirty
             .note_reclaim_write(frame, control.who == Who::Kswapd, true);
-        self.accounts.count(Counter::NrVmscanWriteFile, 1);
+        self.reclaim.accounts.count(Counter::NrVmscanWriteFile, 1);
         if control.who == Who::Direct {
-            self.accounts.count(Counter::NrVmscanWriteFileDirect, 1);
+            self.reclaim
+                .accounts
+                .count(Counter::NrVmscanWriteFileDirect, 1);
         }
         if !accepts {
-            self.accounts.count(Counter::NrVmscanWriteRefused, 1);
+            self.reclaim
+                .accounts
+                .count(Counter::NrVmscanWriteRefused, 1);
         }
         control.wrote_to = Some(backing);
     }
@@ -170,12 +187,12 @@ impl Reclaim {
         };
         let room = backing.settings.queue_requests;
         let rooms = [room, room.saturating_add(room / 2)];
-        self.wait_for_room(&backing, rooms, control).await;
+        self.reclaim.wait_for_room(&backing, rooms, control).await;
     }
 
     /// Whether a batch in which all was dirty asks the flushers (4.11 and later).
     pub(crate) fn asked_after_batches(&self) -> bool {
-        self.settings.policy.reclaim_writeback >= ReclaimWriteback::KswapdWhereMetTwice
+        self.reclaim.settings.policy.reclaim_writeback >= ReclaimWriteback::KswapdWhereMetTwice
     }
 
     /// A caller that has looked at many pages in vain asks the flushers for as many (3.0 to 4.10).
@@ -183,7 +200,7 @@ impl Reclaim {
         if self.asked_after_batches() || total_scanned <= ASKS_FLUSHERS_ABOVE {
             return;
         }
-        self.dirty.stores.ask_flushers(FlusherWork {
+        self.reclaim.dirty.stores.ask_flushers(FlusherWork {
             pages: total_scanned,
             ..FlusherWork::default()
         });

@@ -3,7 +3,6 @@
 use crate::counters::Counter;
 use crate::flow::history::Older;
 use crate::flow::reclaim::{ScanControl, Steps, Who};
-use crate::parts::Reclaim;
 use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::Span;
@@ -26,15 +25,15 @@ enum Pass {
     },
 }
 
-impl Reclaim {
+impl Older<'_> {
     /// Reclaims until every zone of the node is above its high mark or has nothing to give.
     pub(crate) async fn balance_zones(&self, node: &Node) {
-        while !self.accounts.is_closing() {
-            self.accounts.count(Counter::Pageoutrun, 1);
+        while !self.reclaim.accounts.is_closing() {
+            self.reclaim.accounts.count(Counter::Pageoutrun, 1);
             if self.press_zones(node).await {
                 return;
             }
-            self.rt.yield_now().await;
+            self.reclaim.rt.yield_now().await;
         }
     }
 
@@ -53,7 +52,9 @@ impl Reclaim {
             scanned += control.scanned;
             if control.scanned > 0 && priority <= TROUBLE_PRIORITY {
                 if is_urgent {
-                    self.accounts.count(Counter::KswapdSkipCongestionWait, 1);
+                    self.reclaim
+                        .accounts
+                        .count(Counter::KswapdSkipCongestionWait, 1);
                 } else {
                     self.congestion_wait(Who::Kswapd, NAP).await;
                 }
@@ -61,7 +62,7 @@ impl Reclaim {
             if control.reclaimed >= SWAP_CLUSTER_MAX {
                 return false;
             }
-            if self.accounts.is_closing() {
+            if self.reclaim.accounts.is_closing() {
                 return true;
             }
         }
@@ -72,16 +73,16 @@ impl Reclaim {
     async fn shrink_short_zones(&self, node: &Node, control: &mut ScanControl<'_>) -> Pass {
         let top = node.top_class();
         let is_short = |zone: &Zone| zone.free_pages() <= zone.marks().high;
-        let candidates = || self.pages.memory.zones_up_to(node, top).enumerate();
+        let candidates = || self.reclaim.pages.memory.zones_up_to(node, top).enumerate();
         let is_candidate =
             |zone: &Zone| zone.managed_pages() > 0 && !self.is_hopeless(zone, control);
         let short = candidates().filter(|(_, zone)| is_candidate(zone) && is_short(zone));
         let Some(end) = short.map(|(class, _)| class).last() else {
             return Pass::Balanced;
         };
-        self.age_active_anon(node, top, control).await;
+        self.reclaim.age_active_anon(node, top, control).await;
         let (mut all_ok, mut is_urgent) = (true, false);
-        for zone in self.pages.memory.zones_up_to(node, end) {
+        for zone in self.reclaim.pages.memory.zones_up_to(node, end) {
             if zone.managed_pages() == 0 || self.is_hopeless(zone, control) {
                 continue;
             }
@@ -89,14 +90,13 @@ impl Reclaim {
             let gap = balance_gap(zone.marks().low, zone.managed_pages());
             if zone.free_pages() <= enough + gap {
                 let before = control.scanned;
-                self.shrink_zone(&Older(self), zone, control).await;
+                self.reclaim.shrink_zone(self, zone, control).await;
                 let looked_at = control.scanned - before;
-                let zones = self.pages.memory.zones_up_to(node, top);
+                let zones = self.reclaim.pages.memory.zones_up_to(node, top);
                 let pages = zones
-                    .map(|zone| self.pages.memory.reclaimable_pages(zone))
+                    .map(|zone| self.reclaim.pages.memory.reclaimable_pages(zone))
                     .sum();
-                Older(self)
-                    .shrink_caches(PagesLookedAt { looked_at, pages }, control)
+                self.shrink_caches(PagesLookedAt { looked_at, pages }, control)
                     .await;
             }
             if zone.free_pages() > enough {
@@ -115,7 +115,7 @@ impl Reclaim {
 
     /// Whether a zone was scanned so often in vain that only gentle passes still look at it.
     fn is_hopeless(&self, zone: &Zone, control: &ScanControl<'_>) -> bool {
-        control.priority < TOP_PRIORITY && self.pages.memory.is_unreclaimable(zone)
+        control.priority < TOP_PRIORITY && self.reclaim.pages.memory.is_unreclaimable(zone)
     }
 }
 

@@ -24,7 +24,9 @@ fn a_pass_is_urgent_while_a_zone_is_at_its_min_mark() {
             }
             let mut control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
             let node = &engine.pages.memory.nodes[0];
-            let pass = engine.reclaim.shrink_short_zones(node, &mut control).await;
+            let pass = Older::of(&engine.reclaim)
+                .shrink_short_zones(node, &mut control)
+                .await;
             assert_eq!(pass, expected, "{above_min} pages above the mark");
         });
     }

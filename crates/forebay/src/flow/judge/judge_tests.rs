@@ -42,7 +42,7 @@ fn judged(engine: &Engine, list: List, rounds: u32, control: &mut ScanControl<'_
         let batch = engine.pages.memory.isolate(zone, list, PAGES);
         let judged = engine
             .reclaim
-            .judge_batch(&Older(&engine.reclaim), &batch, control);
+            .judge_batch(&Older::of(&engine.reclaim), &batch, control);
         met.immediate += judged.tally.immediate;
         met.gate_closed += judged.tally.gate_closed;
         met.paged_out += judged.tally.paged_out;
@@ -132,7 +132,7 @@ fn kswapd_alone_waits_for_pages_that_it_met_before_and_only_if_all_are_like_them
             let judged =
                 engine
                     .reclaim
-                    .judge_batch(&Older(&engine.reclaim), &batch, &mut control(who));
+                    .judge_batch(&Older::of(&engine.reclaim), &batch, &mut control(who));
             assert_eq!(judged.tally.immediate, expected, "{preset} {case:?}");
             for &frame in batch.frames.as_slice() {
                 memory.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);

@@ -44,7 +44,7 @@ fn a_pass_of_a_caller_ages_active_memory_though_none_is_inactive() {
         let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
         engine
             .reclaim
-            .shrink_zone(&Older(&engine.reclaim), zone, &mut control)
+            .shrink_zone(&Older::of(&engine.reclaim), zone, &mut control)
             .await;
         assert_eq!(lists.sizes().inactive_anon, Batch::LIMIT as u64);
     });
@@ -76,7 +76,7 @@ fn a_pass_that_frees_pages_gives_its_node_hope_again() {
             engine
                 .reclaim
                 .shrink_node(
-                    &Older(&engine.reclaim),
+                    &Older::of(&engine.reclaim),
                     node,
                     node.top_class(),
                     &mut control,
@@ -212,7 +212,7 @@ fn freed_in_a_pass(mib: u64, who: Who, priority: u32) -> u64 {
         engine
             .reclaim
             .shrink_zone(
-                &Older(&engine.reclaim),
+                &Older::of(&engine.reclaim),
                 zone.expect("there is one"),
                 &mut control,
             )
@@ -270,7 +270,7 @@ fn a_pass_that_looks_at_its_whole_goal_makes_kswapd_no_more_urgent() {
         file.read_at(&mut bytes, 0).await.expect("it is there");
         let _ = engine
             .reclaim
-            .reclaim_until(&Older(&engine.reclaim), node, 0, || false)
+            .reclaim_until(&Older::of(&engine.reclaim), node, 0, || false)
             .await;
         let looked_at: u64 = ring
             .latest()
