@@ -154,7 +154,7 @@ impl Cache {
     pub fn name_store(&self, store: StoreKey, name: &str) -> Result<(), BuildError> {
         let place = self.engine.dirty.stores.place_of(store)?;
         let backing = self.engine.dirty.stores.get(place);
-        backing.name.get_or_init(|| name.into());
+        backing.owner.name.get_or_init(|| name.into());
         Ok(())
     }
 
@@ -264,7 +264,7 @@ impl Cache {
             backing: store.backing.clone(),
             object,
             slots: SwapSlots::new(pages),
-            vectors: IoVectors::new(store.backing.vectors.count(), 1),
+            vectors: IoVectors::new(store.backing.writes.vectors.count(), 1),
             ahead: SwapAhead::default(),
             retry: Mutex::new(SwapRetry::default()),
             clean_pages: AtomicU64::new(0),

@@ -284,12 +284,12 @@ impl Engine {
             ),
             (
                 "reclaimable of all stores (B1)",
-                of_stores(|backing| &backing.reclaimable),
+                of_stores(|backing| &backing.counts.reclaimable),
                 dirty,
             ),
             (
                 "uncommitted of all stores",
-                of_stores(|backing| &backing.uncommitted),
+                of_stores(|backing| &backing.counts.uncommitted),
                 uncommitted,
             ),
             ("dirty of all zones", of_zones, dirty),
@@ -342,7 +342,7 @@ impl Engine {
             let place = lock(&object.queueing).place;
             let is_dirty = lock(&object.dirty).dirty_pages() > 0;
             let backing = self.dirty.stores.get(backing);
-            let lists = lock(&backing.lists);
+            let lists = lock(&backing.flushing.lists);
             let all = lists.all();
             // Not by number: a forgotten file may stay listed, clean, until its turn comes, and its
             // number may belong to another file by then.

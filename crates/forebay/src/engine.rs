@@ -129,9 +129,9 @@ impl Engine {
             node.wake_kswapd.wake_all();
         }
         for backing in self.dirty.stores.all() {
-            backing.requests.wake();
-            backing.wake_committer.wake_all();
-            drop(lock(&backing.attachment).take());
+            backing.flushing.requests.wake();
+            backing.commits.wake_committer.wake_all();
+            drop(lock(&backing.owner.attachment).take());
         }
     }
 }

@@ -278,7 +278,7 @@ impl Engine {
         self.dirty.stores.for_each(|backing| {
             let bdi = backing.number;
             let of_kind = |(kind, times)| RequestTimes { bdi, kind, times };
-            requests.extend(backing.times.requests().into_iter().map(of_kind));
+            requests.extend(backing.answers.times.requests().into_iter().map(of_kind));
         });
         Histograms {
             waits: self.accounts.times.waits(),
@@ -334,17 +334,17 @@ impl Engine {
             let now = self.rt.now();
             let times = backing.activity.times(now);
             let silences = backing.activity.silences();
-            let failed_pages = backing.failed_pages.load(Ordering::Relaxed);
+            let failed_pages = backing.counts.failed_pages.load(Ordering::Relaxed);
             let oldest = oldest.get(backing.number).copied().unwrap_or_default();
             BackingStatistics {
-                reclaimable: backing.reclaimable.load(Ordering::Relaxed),
-                writeback: backing.writeback.load(Ordering::Relaxed),
-                dirtied: backing.dirtied.load(Ordering::Relaxed),
+                reclaimable: backing.counts.reclaimable.load(Ordering::Relaxed),
+                writeback: backing.counts.writeback.load(Ordering::Relaxed),
+                dirtied: backing.counts.dirtied.load(Ordering::Relaxed),
                 written: backing.taken_pages(),
                 dirty_thresh: self.dirty.store_part(backing, limits, dirty).thresh,
                 write_bandwidth: rates.bandwidth.average_pages_per_s,
                 dirty_ratelimit: rates.rate.ratelimit,
-                writes_in_flight: backing.writes_in_flight.load(Ordering::Relaxed),
+                writes_in_flight: backing.writes.in_flight.load(Ordering::Relaxed),
                 throttled_us: times.throttled.as_micros(),
                 idle_while_throttled_us: times.idle_while_throttled.as_micros(),
                 drain: self.dirty.drain_statistics(backing),
@@ -354,8 +354,8 @@ impl Engine {
                 silent_us: backing.activity.silent(now).as_micros(),
                 silences: silences.count,
                 last_silence_us: silences.last.as_micros(),
-                refused: backing.refusals.counts(),
-                troubles: backing.refusals.latest(failed_pages, now),
+                refused: backing.failing.refusals.counts(),
+                troubles: backing.failing.refusals.latest(failed_pages, now),
                 failed_pages,
             }
         };

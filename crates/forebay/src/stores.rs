@@ -156,8 +156,8 @@ impl Stores {
     /// Asks the flusher of each store that has dirty pages for `work`.
     pub(crate) fn ask_flushers(&self, work: FlusherWork) {
         for backing in self.all() {
-            if backing.reclaimable.load(Ordering::Relaxed) > 0 {
-                backing.requests.ask(work);
+            if backing.counts.reclaimable.load(Ordering::Relaxed) > 0 {
+                backing.flushing.requests.ask(work);
             }
         }
     }
@@ -165,8 +165,8 @@ impl Stores {
     /// Asks the flusher of each store with pages that wait for a commit, if any store has some.
     pub(crate) fn ask_for_commits(&self) {
         for backing in self.all() {
-            if backing.uncommitted.load(Ordering::Relaxed) > 0 {
-                backing.requests.ask_for_background();
+            if backing.counts.uncommitted.load(Ordering::Relaxed) > 0 {
+                backing.flushing.requests.ask_for_background();
             }
         }
     }

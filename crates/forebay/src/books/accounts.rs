@@ -16,14 +16,14 @@ use forebay_store::PagePointer;
 impl Dirty {
     /// T1 of `pages` that [`Dirty::account_dirty`] has counted: they were written to.
     pub(crate) fn account_written_to(&self, backing: &Backing, pages: u64) {
-        backing.dirtied.fetch_add(pages, Ordering::Relaxed);
+        backing.counts.dirtied.fetch_add(pages, Ordering::Relaxed);
         self.accounts.count(Counter::NrDirtied, pages);
     }
 
     /// T1 and T6: a clean page became dirty, or a page that could not be written is dirty again.
     pub(crate) fn account_dirty(&self, backing: &Backing, frame: u32) {
         self.global.dirty.fetch_add(1, Ordering::Relaxed);
-        backing.reclaimable.fetch_add(1, Ordering::Relaxed);
+        backing.counts.reclaimable.fetch_add(1, Ordering::Relaxed);
         self.pages
             .memory
             .zone_of(frame)
@@ -35,9 +35,9 @@ impl Dirty {
     pub(crate) fn account_claimed(&self, backing: &Backing, claimed: &[PagePointer]) {
         let pages = claimed.len() as u64;
         less(&self.global.dirty, pages);
-        less(&backing.reclaimable, pages);
+        less(&backing.counts.reclaimable, pages);
         self.global.writeback.fetch_add(pages, Ordering::Relaxed);
-        backing.writeback.fetch_add(pages, Ordering::Relaxed);
+        backing.counts.writeback.fetch_add(pages, Ordering::Relaxed);
         self.pages.memory.for_each_zone(claimed, |zone, pages| {
             less(&zone.dirty, pages);
             zone.writeback.fetch_add(pages, Ordering::Relaxed);
@@ -47,7 +47,7 @@ impl Dirty {
     /// T4 of a page that was not counted as dirty (anonymous memory).
     pub(crate) fn account_writeback_begins(&self, backing: &Backing, frame: u32) {
         self.global.writeback.fetch_add(1, Ordering::Relaxed);
-        backing.writeback.fetch_add(1, Ordering::Relaxed);
+        backing.counts.writeback.fetch_add(1, Ordering::Relaxed);
         self.pages
             .memory
             .zone_of(frame)
@@ -58,20 +58,23 @@ impl Dirty {
     /// T8: the write of `pages` ended, and they wait for a commit.
     pub(crate) fn account_uncommitted(&self, backing: &Backing, pages: u64) {
         self.global.uncommitted.fetch_add(pages, Ordering::Relaxed);
-        backing.uncommitted.fetch_add(pages, Ordering::Relaxed);
+        backing
+            .counts
+            .uncommitted
+            .fetch_add(pages, Ordering::Relaxed);
     }
 
     /// T9: an unstable page was committed, is dirty again, or was dropped.
     pub(crate) fn account_unstable_ends(&self, backing: &Backing, frame: u32) {
         less(&self.global.uncommitted, 1);
-        less(&backing.uncommitted, 1);
+        less(&backing.counts.uncommitted, 1);
         self.account_writeback_ends(backing, frame);
     }
 
     /// T5 of all pages of a request: their write ended.
     pub(crate) fn account_written(&self, backing: &Backing, written: &[PagePointer]) {
         less(&self.global.writeback, written.len() as u64);
-        less(&backing.writeback, written.len() as u64);
+        less(&backing.counts.writeback, written.len() as u64);
         self.pages
             .memory
             .for_each_zone(written, |zone, pages| less(&zone.writeback, pages));
@@ -80,13 +83,16 @@ impl Dirty {
     /// T5 of one page: its write ended.
     fn account_writeback_ends(&self, backing: &Backing, frame: u32) {
         less(&self.global.writeback, 1);
-        less(&backing.writeback, 1);
+        less(&backing.counts.writeback, 1);
         less(&self.pages.memory.zone_of(frame).writeback, 1);
     }
 
     /// The writes of `pages` failed; they stay, dirty again.
     pub(crate) fn account_failed(&self, backing: &Backing, object: &ObjectState, pages: u64) {
-        backing.failed_pages.fetch_add(pages, Ordering::Relaxed);
+        backing
+            .counts
+            .failed_pages
+            .fetch_add(pages, Ordering::Relaxed);
         // A request has fewer pages than there are frames.
         object
             .failed_pages
@@ -98,7 +104,7 @@ impl Dirty {
     /// A page whose last write failed is written again, or dropped.
     pub(crate) fn account_failure_over(&self, backing: &Backing, object: &ObjectState) {
         less(&self.global.failed, 1);
-        less(&backing.failed_pages, 1);
+        less(&backing.counts.failed_pages, 1);
         let before = object.failed_pages.fetch_sub(1, Ordering::Relaxed);
         debug_assert!(before > 0, "a page that failed was counted");
     }
@@ -106,7 +112,7 @@ impl Dirty {
     /// T7: a dirty page was dropped without a write.
     pub(crate) fn account_cancelled(&self, backing: &Backing, frame: u32) {
         less(&self.global.dirty, 1);
-        less(&backing.reclaimable, 1);
+        less(&backing.counts.reclaimable, 1);
         less(&self.pages.memory.zone_of(frame).dirty, 1);
     }
 

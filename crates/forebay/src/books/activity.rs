@@ -26,7 +26,7 @@ impl Accounts {
     pub(crate) fn note_answer(&self, backing: &Backing, io: &FinishedIo) {
         if let Some(submitted) = io.submitted {
             let took = self.rt.now().since(submitted);
-            backing.times.note(io.request.kind, took);
+            backing.answers.times.note(io.request.kind, took);
         }
         self.note_outcome(backing, io.request.kind, &io.result);
     }
@@ -40,14 +40,17 @@ impl Accounts {
         result: &Result<(), StoreError>,
     ) {
         let Err(StoreError { failure, .. }) = *result else {
-            return backing.refusals.went_well(kind);
+            return backing.failing.refusals.went_well(kind);
         };
         // What is the fault of the store's program, and not of its medium.
         if matches!(failure, Failure::Dropped | Failure::Panicked) {
             self.mark(Mark::StoreDropped);
         }
-        let (now, kept) = (self.rt.now(), backing.failed_pages.load(Ordering::Relaxed));
-        backing.refusals.refused(kind, failure, kept, now);
+        let (now, kept) = (
+            self.rt.now(),
+            backing.counts.failed_pages.load(Ordering::Relaxed),
+        );
+        backing.failing.refusals.refused(kind, failure, kept, now);
         self.incidents.refused(now, backing.number, kind, failure);
     }
 }
@@ -78,8 +81,8 @@ impl Dirty {
     /// A store is idle although one of its writers is paused: that is right only if there is
     /// nothing to write in the background. Pages that failed wait until their retry is due.
     fn note_work(&self, backing: &Backing) {
-        let failed = backing.failed_pages.load(Ordering::Relaxed);
-        let has_pages = backing.reclaimable.load(Ordering::Relaxed) > failed;
+        let failed = backing.counts.failed_pages.load(Ordering::Relaxed);
+        let has_pages = backing.counts.reclaimable.load(Ordering::Relaxed) > failed;
         let has_work = has_pages && self.is_over_background(backing);
         backing.activity.note_work(has_work);
     }
@@ -114,7 +117,7 @@ mod tests {
             rt.sleep(Span::from_millis(100)).await;
             assert_eq!(idle_ms(), 0, "there is nothing to write");
             drop(pause);
-            for dirty in [&engine.dirty.global.dirty, &backing.reclaimable] {
+            for dirty in [&engine.dirty.global.dirty, &backing.counts.reclaimable] {
                 dirty.fetch_add(1_000, Ordering::Relaxed);
             }
             let pause = engine.dirty.at_work(backing, Part::Pause);
@@ -125,13 +128,19 @@ mod tests {
             rt.sleep(Span::from_millis(100)).await;
             assert_eq!(idle_ms(), 100);
             // Pages whose write failed are not due.
-            backing.failed_pages.fetch_add(1_000, Ordering::Relaxed);
+            backing
+                .counts
+                .failed_pages
+                .fetch_add(1_000, Ordering::Relaxed);
             drop(request);
             rt.sleep(Span::from_millis(100)).await;
             assert_eq!(idle_ms(), 100);
             drop(pause);
-            backing.failed_pages.fetch_sub(1_000, Ordering::Relaxed);
-            for dirty in [&engine.dirty.global.dirty, &backing.reclaimable] {
+            backing
+                .counts
+                .failed_pages
+                .fetch_sub(1_000, Ordering::Relaxed);
+            for dirty in [&engine.dirty.global.dirty, &backing.counts.reclaimable] {
                 dirty.fetch_sub(1_000, Ordering::Relaxed);
             }
         });

@@ -120,7 +120,7 @@ impl Dirty {
         let frames = u64::from(self.pages.memory.frames.len());
         let most = thresh.min(frames.saturating_sub(thresh) / 2);
         let aside = all.min(most);
-        let of_store = backing.failed_pages.load(Ordering::Relaxed);
+        let of_store = backing.counts.failed_pages.load(Ordering::Relaxed);
         (aside, of_store.min(aside))
     }
 
@@ -130,9 +130,9 @@ impl Dirty {
     /// commit that nobody asks for.
     pub(crate) fn is_over_background(&self, backing: &Backing) -> bool {
         let limits = self.dirty_limits();
-        let uncommitted = backing.uncommitted.load(Ordering::Relaxed);
+        let uncommitted = backing.counts.uncommitted.load(Ordering::Relaxed);
         let (aside, of_store) = self.set_aside(backing, limits.thresh);
-        let reclaimable = backing.reclaimable.load(Ordering::Relaxed) + uncommitted;
+        let reclaimable = backing.counts.reclaimable.load(Ordering::Relaxed) + uncommitted;
         let reclaimable = reclaimable.saturating_sub(of_store);
         if reclaimable == 0 {
             return false;
@@ -143,7 +143,7 @@ impl Dirty {
         // Other stores have all the pages that may be dirty, and these are on their way. The
         // writers of this store are stopped, and nothing else would write the few pages that they
         // left here.
-        let is_idle = backing.pages_in_flight.load(Ordering::Acquire) == 0;
+        let is_idle = backing.writes.pages_in_flight.load(Ordering::Acquire) == 0;
         let pages = self.global.pages().saturating_sub(aside);
         if is_idle && pages >= limits.thresh {
             return true;
@@ -177,13 +177,13 @@ impl Dirty {
     /// writers above them would wait until the store is measured.
     pub(crate) fn is_measured_early(&self, backing: &Backing) -> bool {
         let may_fall = self.settings.elastic.is_some();
-        let has_pages = backing.reclaimable.load(Ordering::Relaxed) > 0;
+        let has_pages = backing.counts.reclaimable.load(Ordering::Relaxed) > 0;
         may_fall && has_pages && !lock(&backing.rates).is_measured()
     }
 
     /// Whether a store has refused many pages and takes nothing at all any more.
     pub(crate) fn store_is_lost(&self, backing: &Backing, thresh: u64) -> bool {
-        let failed = backing.failed_pages.load(Ordering::Relaxed);
+        let failed = backing.counts.failed_pages.load(Ordering::Relaxed);
         failed > thresh / 2 && backing.refuses_all(self.accounts.now_ms())
     }
 

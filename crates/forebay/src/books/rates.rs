@@ -82,9 +82,9 @@ impl Dirty {
         if elapsed_ms <= interval_ms(&rates) {
             return;
         }
-        let dirtied = backing.dirtied.load(Ordering::Relaxed) - rates.dirtied_stamp;
+        let dirtied = backing.counts.dirtied.load(Ordering::Relaxed) - rates.dirtied_stamp;
         let busy = backing.activity.times(now).busy;
-        let written = backing.written.load(Ordering::Relaxed) - rates.written_stamp;
+        let written = backing.counts.written.load(Ordering::Relaxed) - rates.written_stamp;
         // A write that ends between the two is counted by one of them.
         let refused_pages = self.refused_since(backing, &rates).min(written);
         let sample = Sample {
@@ -131,7 +131,7 @@ impl Dirty {
             });
         }
         if rates.samples < EARLY_SAMPLES {
-            let writers = backing.writers_seen.load(Ordering::Relaxed).max(1);
+            let writers = backing.writers.seen.load(Ordering::Relaxed).max(1);
             let fair = (rates.bandwidth.average_pages_per_s / writers).max(1);
             rates.rate = DirtyRate {
                 ratelimit: fair,
@@ -148,7 +148,7 @@ impl Dirty {
         if self.settings.policy.learns_rates() {
             return 0;
         }
-        let refused = backing.refused.load(Ordering::Relaxed);
+        let refused = backing.counts.refused.load(Ordering::Relaxed);
         refused.saturating_sub(rates.refused_stamp)
     }
 }
@@ -235,9 +235,9 @@ fn settled(pages_per_s: u64) -> Bandwidth {
 fn stamp(backing: &Backing, rates: &mut Rates, now: Instant) {
     rates.updated_ms = now.as_millis();
     rates.busy_stamp = backing.activity.times(now).busy;
-    rates.written_stamp = backing.written.load(Ordering::Relaxed);
-    rates.refused_stamp = backing.refused.load(Ordering::Relaxed);
-    rates.dirtied_stamp = backing.dirtied.load(Ordering::Relaxed);
+    rates.written_stamp = backing.counts.written.load(Ordering::Relaxed);
+    rates.refused_stamp = backing.counts.refused.load(Ordering::Relaxed);
+    rates.dirtied_stamp = backing.counts.dirtied.load(Ordering::Relaxed);
 }
 
 #[cfg(all(test, not(loom)))]

@@ -72,8 +72,8 @@ impl Engine {
         let backings = self.dirty.stores.all();
         let of_store = |backing: &Arc<Backing>| {
             let now = self.rt.now();
-            let kept_pages = backing.failed_pages.load(Ordering::Relaxed);
-            let latest = backing.refusals.latest(kept_pages, now).into_iter();
+            let kept_pages = backing.counts.failed_pages.load(Ordering::Relaxed);
+            let latest = backing.failing.refusals.latest(kept_pages, now).into_iter();
             let refused = latest.flatten().filter(|trouble| !trouble.is_over);
             let silent = backing.activity.silent(now);
             StoreTrouble {
@@ -96,7 +96,7 @@ impl Engine {
     /// What people call the store numbered `bdi`.
     pub(crate) fn store_name(&self, bdi: usize) -> String {
         let stores = self.dirty.stores.all();
-        match stores.get(bdi).and_then(|backing| backing.name.get()) {
+        match stores.get(bdi).and_then(|backing| backing.owner.name.get()) {
             Some(name) => format!("store {bdi} ({name})"),
             None => format!("store {bdi}"),
         }

@@ -38,7 +38,7 @@ impl Reclaim {
         }
         for backing in self.dirty.stores.all() {
             // The limits are lower now.
-            backing.requests.ask_for_background();
+            backing.flushing.requests.ask_for_background();
         }
         self.start_filling();
         // The task goes on with that if the caller gives up.
@@ -54,7 +54,7 @@ impl Reclaim {
         if self.pages.memory.pages_over() > 0 || self.pages.objects.is_over_room(0) {
             for backing in self.dirty.stores.all() {
                 // The limits are lower now.
-                backing.requests.ask_for_background();
+                backing.flushing.requests.ask_for_background();
             }
             self.start_filling();
         }

@@ -94,13 +94,13 @@ impl Writeback {
     /// Begins a commit beside the writes of an unstable store, once at least `pages` pages wait for
     /// one, none is under way, and the last one was long enough ago. Does not wait for it.
     pub(crate) fn commit_beside(&self, backing: &Backing, object: &Arc<ObjectState>, pages: u64) {
-        let uncommitted = backing.uncommitted.load(Ordering::Relaxed);
-        let under_way = backing.writeback.load(Ordering::Relaxed);
-        let to_free = backing.reclaimable.load(Ordering::Relaxed) + under_way;
+        let uncommitted = backing.counts.uncommitted.load(Ordering::Relaxed);
+        let under_way = backing.counts.writeback.load(Ordering::Relaxed);
+        let to_free = backing.counts.reclaimable.load(Ordering::Relaxed) + under_way;
         // What this commit does not cover needs a later one, which waits for it. That is worth
         // while if there is much to do.
         let is_enough = uncommitted >= pages && to_free >= pages.saturating_mul(3);
-        let is_time = || self.rt.now() >= *lock(&backing.next_commit_beside);
+        let is_time = || self.rt.now() >= *lock(&backing.commits.next_commit_beside);
         if !is_enough || object.commits.is_under_way() || !is_time() {
             return;
         }
@@ -153,7 +153,7 @@ impl Writeback {
     pub(crate) async fn committer(self: Arc<Self>, backing: Arc<Backing>) {
         let ticket = Ticket::new();
         loop {
-            let listener = backing.wake_committer.listen();
+            let listener = backing.commits.wake_committer.listen();
             let is_closing = self.accounts.is_closing();
             if let Some(asked) = backing.next_commit(is_closing) {
                 drop(listener);
@@ -200,8 +200,8 @@ impl Writeback {
         let answered = self.answer(backing, request, ticket).await;
         let now = self.rt.now();
         let took = now.since(submitted);
-        backing.times.note(IoKind::Commit, took);
-        *lock(&backing.next_commit_beside) = now + took.saturating_mul(REST);
+        backing.answers.times.note(IoKind::Commit, took);
+        *lock(&backing.commits.next_commit_beside) = now + took.saturating_mul(REST);
         drop(at_work);
         let result = match answered {
             Ok(()) => Committed::Durable,

@@ -52,7 +52,7 @@ impl Engine {
         let backing = self.dirty.stores.add(guaranteed, arena, |number| {
             Backing::new(number, store, settings, queue, self.accounts.now_ms())
         })?;
-        *lock(&backing.attachment) = Some(attachment);
+        *lock(&backing.owner.attachment) = Some(attachment);
         attached.attached(Arc::new(OfStore {
             engine: Arc::downgrade(self),
             backing: backing.number,

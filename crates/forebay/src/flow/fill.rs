@@ -318,7 +318,10 @@ impl Files {
             .reads_in_flight
             .fetch_add(1, Ordering::Relaxed);
         self.dirty.activity_begins(&backing, Part::Aside);
-        let is_measured = backing.reads.begins(pages.len() as u64, || self.rt.now());
+        let is_measured = backing
+            .answers
+            .reads
+            .begins(pages.len() as u64, || self.rt.now());
         let sequence = if is_measured { MEASURED } else { 0 };
         let io = self
             .writeback

@@ -34,7 +34,7 @@ impl Finish for Writeback {
                 self.read_finished(&object, &io);
                 let backing = self.dirty.backing_of(&object);
                 self.accounts.note_answer(&backing, &io);
-                backing.reads.ends(
+                backing.answers.reads.ends(
                     io.pages.len() as u64,
                     sequence == MEASURED,
                     io.result.is_ok(),
@@ -124,10 +124,16 @@ impl Writeback {
         if is_taken {
             backing.end_retry(object);
         }
-        backing.pages_in_flight.fetch_sub(pages, Ordering::AcqRel);
+        backing
+            .writes
+            .pages_in_flight
+            .fetch_sub(pages, Ordering::AcqRel);
         // The vector first: a writer that sees one write less takes it.
         self.give_back(&backing, io.pages);
-        backing.file_writes_in_flight.fetch_sub(1, Ordering::AcqRel);
+        backing
+            .writes
+            .files_in_flight
+            .fetch_sub(1, Ordering::AcqRel);
         self.dirty.activity_ends(&backing, Part::Request);
         backing.write_is_over();
         // Whoever is woken may ask whether everything is written.
@@ -171,8 +177,8 @@ impl Writeback {
         backing.write_taken(object, self.accounts.now_ms());
         let first = page_of(io.request.offset_bytes);
         let unstable = backing.geometry.durability == Durability::Unstable;
-        if io.is_durable && !backing.makes_durable.load(Ordering::Relaxed) {
-            backing.makes_durable.store(true, Ordering::Relaxed);
+        if io.is_durable && !backing.commits.makes_durable.load(Ordering::Relaxed) {
+            backing.commits.makes_durable.store(true, Ordering::Relaxed);
         }
         if unstable {
             // Before the pages are marked: a commit that sees them takes them out of the books.
@@ -273,7 +279,7 @@ impl Writeback {
         };
         self.requeue_dirty(object, backing);
         if asks {
-            backing.requests.ask(FlusherWork {
+            backing.flushing.requests.ask(FlusherWork {
                 retry: true,
                 ..FlusherWork::default()
             });
@@ -301,7 +307,7 @@ impl Writeback {
             .get(object.number)
             .expect("an object with dirty pages is known");
         if backing.enqueue(&object, || self.accounts.now_ms()) != Enqueued::NotFirst {
-            backing.requests.wake();
+            backing.flushing.requests.wake();
         }
     }
 }

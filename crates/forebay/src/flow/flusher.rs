@@ -105,7 +105,7 @@ impl Flusher {
         let interval = self.knobs.writeback_interval();
         let now = self.rt.now();
         let is_due = interval != Span::ZERO && now.since(*last_old_flush) >= interval;
-        if is_due && !lock(&backing.lists).is_empty() {
+        if is_due && !lock(&backing.flushing.lists).is_empty() {
             *last_old_flush = now;
             progress += self
                 .flush_round(backing, WritebackReason::Periodic, u64::MAX)
@@ -122,7 +122,7 @@ impl Flusher {
     /// What callers asked for, and failed writes that are due again.
     async fn flush_as_asked(&self, backing: &Arc<Backing>) -> u64 {
         let mut progress = 0;
-        let work = backing.requests.take();
+        let work = backing.flushing.requests.take();
         if work.all || work.retry || work.pages > 0 {
             let is_all = work.all || work.retry;
             let pages = if is_all { u64::MAX } else { work.pages };
@@ -179,19 +179,19 @@ impl Flusher {
 
     /// Whether failed writes are due to be tried again.
     fn is_retry_due(&self, backing: &Backing) -> bool {
-        let first = lock(&backing.lists).first_due_ms();
+        let first = lock(&backing.flushing.lists).first_due_ms();
         first.is_some_and(|due_ms| due_ms <= self.accounts.now_ms())
     }
 
     /// Sleeps until there may be something to do. A caller that asks for work from now on wakes it.
     async fn flusher_rests(&self, backing: &Backing, last_old_flush: Instant, rounds: &Rounds) {
-        let ended = backing.write_ended.listen();
-        let asked = backing.requests.listen();
+        let ended = backing.writes.ended.listen();
+        let asked = backing.flushing.requests.listen();
         let had_objects = self.drop_written(backing) || rounds.in_vain == 0;
         if self.accounts.is_closing() {
             return;
         }
-        match backing.requests.after_round(rounds.in_vain > 0) {
+        match backing.flushing.requests.after_round(rounds.in_vain > 0) {
             AfterRound::Again => return,
             AfterRound::RestInVain => {
                 let _ = self.rt.timeout(rounds.rest(), either(asked, ended)).await;
@@ -206,7 +206,7 @@ impl Flusher {
         // one that is waited for.
         let next = self.next_look(backing, last_old_flush, *rounds);
         let looks_again = had_objects && next.is_some_and(|next| next > self.rt.now());
-        let is_empty = lock(&backing.lists).arm(looks_again);
+        let is_empty = lock(&backing.flushing.lists).arm(looks_again);
         if is_empty && !looks_again {
             asked.await;
         } else if self.dirty.is_over_background(backing) && rounds.in_vain == 0 {
@@ -315,7 +315,7 @@ impl Flusher {
     fn pages_to_clean(&self, backing: &Backing) -> u64 {
         let dirty = self.dirty.global.dirty.load(Ordering::Relaxed);
         match backing.geometry.durability {
-            Durability::Unstable => dirty + backing.writeback.load(Ordering::Relaxed),
+            Durability::Unstable => dirty + backing.counts.writeback.load(Ordering::Relaxed),
             Durability::OnFinish | Durability::OnCommit => dirty,
         }
     }
@@ -325,9 +325,9 @@ impl Flusher {
             // A pass has an end, and is whole.
             _ if round.pass.is_some() => true,
             WritebackReason::Background => {
-                !backing.requests.wants_all() && self.dirty.is_over_background(backing)
+                !backing.flushing.requests.wants_all() && self.dirty.is_over_background(backing)
             }
-            WritebackReason::Periodic => !backing.requests.wants_all(),
+            WritebackReason::Periodic => !backing.flushing.requests.wants_all(),
             _ => true,
         }
     }
@@ -335,7 +335,8 @@ impl Flusher {
     /// Gives the objects of this round their turns, for a slice of time.
     async fn write_objects(&self, backing: &Arc<Backing>, round: &mut Round) -> u64 {
         let began = self.rt.now();
-        let is_new = lock(&backing.lists).fill_round(self.accounts.now_ms(), round.dirty_since_ms);
+        let is_new =
+            lock(&backing.flushing.lists).fill_round(self.accounts.now_ms(), round.dirty_since_ms);
         if is_new {
             self.charge_steps(backing).await;
         }
@@ -394,7 +395,7 @@ impl Flusher {
 
     /// A new round steps over each file that another is writing.
     async fn charge_steps(&self, backing: &Backing) {
-        let steps = backing.taken.load(Ordering::Relaxed);
+        let steps = backing.flushing.taken.load(Ordering::Relaxed);
         if steps > 0 {
             let charge = self.rt.charge(Work::Writeback { pages: 0 });
             let lock = self.lock_of_files(backing);
@@ -514,9 +515,10 @@ impl Flusher {
     /// True if there were any.
     fn drop_written(&self, backing: &Backing) -> bool {
         let mut has_dropped = false;
-        let first = || lock(&backing.lists).first().cloned();
+        let first = || lock(&backing.flushing.lists).first().cloned();
         while let Some(object) = first() {
-            if has_work_left(backing, &object) || !lock(&backing.lists).take_first(&object) {
+            if has_work_left(backing, &object) || !lock(&backing.flushing.lists).take_first(&object)
+            {
                 break;
             }
             lock(&object.queueing).place = QueuePlace::Taken;
@@ -542,14 +544,14 @@ impl Flusher {
             }
             added.was_idle
         } else {
-            let mut lists = lock(&backing.lists);
+            let mut lists = lock(&backing.flushing.lists);
             lists.add_dirty(self.accounts.now_ms(), object.clone());
             // One is there now.
             lists.all().nth(1).is_none()
         };
         if was_empty {
             // A writer that had the object may have let the flusher fall asleep for good.
-            backing.requests.wake();
+            backing.flushing.requests.wake();
         }
     }
 }
@@ -567,7 +569,7 @@ impl<'a> Taken<'a> {
         // An object with requests is not forgotten. This comes before the look at what the object
         // has to write, because a caller that forgets it looks at that first.
         object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
-        backing.taken.fetch_add(1, Ordering::Relaxed);
+        backing.flushing.taken.fetch_add(1, Ordering::Relaxed);
         Taken {
             flusher,
             backing,
@@ -580,7 +582,7 @@ impl<'a> Taken<'a> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         self.flusher.requeue(self.backing, &self.object, self.turn);
-        self.backing.taken.fetch_sub(1, Ordering::Relaxed);
+        self.backing.flushing.taken.fetch_sub(1, Ordering::Relaxed);
         self.object.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -588,7 +590,7 @@ impl Drop for Taken<'_> {
 /// When the first object that was put off is to be tried again. That goes for a flusher without an
 /// interval too, which leaves old pages alone.
 fn first_due(backing: &Backing) -> Option<Instant> {
-    let due_ms = lock(&backing.lists).first_due_ms()?;
+    let due_ms = lock(&backing.flushing.lists).first_due_ms()?;
     Some(Instant::ZERO + Span::from_millis(due_ms))
 }
 
@@ -614,7 +616,7 @@ fn dirty(pages: Range<u64>, limit: u64, round: &Round) -> Selection {
 }
 
 fn take_object(backing: &Backing) -> Option<Arc<ObjectState>> {
-    let object = lock(&backing.lists).take_of_round()?;
+    let object = lock(&backing.flushing.lists).take_of_round()?;
     lock(&object.queueing).place = QueuePlace::Taken;
     Some(object)
 }

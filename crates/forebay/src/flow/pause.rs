@@ -77,7 +77,7 @@ impl Throttle {
     ) -> bool {
         let mut own = lock(&dirtier.state);
         own.clock.nr_dirtied += pages;
-        let left = dirtier.note_left(&own.clock, backing.exceeded.load(Ordering::Relaxed));
+        let left = dirtier.note_left(&own.clock, backing.writers.exceeded.load(Ordering::Relaxed));
         let quota = own.call_quota_pages;
         let pays_for_itself = call_ends && quota.is_some_and(|quota| own.clock.nr_dirtied >= quota);
         drop(own);
@@ -134,12 +134,15 @@ impl Throttle {
                 let (dirty, thresh) = snapshot.judged();
                 dirtier.renew(free_run(snapshot.now, dirty, thresh, snapshot.tick), false);
                 // Otherwise quotas would stay short until a writer is evaluated above the free run.
-                backing.exceeded.store(false, Ordering::Relaxed);
+                backing.writers.exceeded.store(false, Ordering::Relaxed);
                 return;
             }
-            backing.requests.ask_for_background();
+            backing.flushing.requests.ask_for_background();
             self.dirty.wake_for_commits();
-            backing.exceeded.store(snapshot.exceeded, Ordering::Relaxed);
+            backing
+                .writers
+                .exceeded
+                .store(snapshot.exceeded, Ordering::Relaxed);
             count_writer(backing, dirtier);
             if !snapshot.is_measured {
                 if self.pause_unmeasured(payer, &snapshot, entered).await {
@@ -207,7 +210,7 @@ impl Throttle {
         let longest = Span::from_micros(LONGEST_US);
         let began = self.rt.now();
         let deadline = began + longest;
-        let listener = backing.write_ended.listen();
+        let listener = backing.writes.ended.listen();
         self.dirty.update_bandwidth(backing);
         // Its dirty pages may be written by now, and no write may be left that could wake it.
         let ended = if may_leave(0, backing.file_pages(), 1) {
@@ -318,7 +321,7 @@ impl Throttle {
                 part.of(inputs.dirty)
             },
             dirty_pages: inputs.dirty,
-            failed_pages: backing.failed_pages.load(Ordering::Relaxed),
+            failed_pages: backing.counts.failed_pages.load(Ordering::Relaxed),
             is_store_silent: backing.activity.silent(snapshot.now) > STANDS_STILL,
             is_unmeasured: !snapshot.is_measured,
             is_at_hard_limit: decision.limit == PauseLimit::Hard,
@@ -410,7 +413,7 @@ impl Throttle {
         if store_is_over
             || self.dirty.global.dirty.load(Ordering::Relaxed) > snapshot.limits.background
         {
-            backing.requests.ask_for_background();
+            backing.flushing.requests.ask_for_background();
         }
     }
 
@@ -445,7 +448,7 @@ impl Throttle {
 
 fn count_writer(backing: &Backing, dirtier: &Dirtier) {
     if !dirtier.is_counted.swap(true, Ordering::Relaxed) {
-        backing.writers_seen.fetch_add(1, Ordering::Relaxed);
+        backing.writers.seen.fetch_add(1, Ordering::Relaxed);
     }
 }
 

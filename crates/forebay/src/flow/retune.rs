@@ -44,8 +44,8 @@ impl Engine {
         }
         for backing in self.dirty.stores.all() {
             // The limits may be lower now, and the next look for old pages sooner.
-            backing.requests.ask_for_background();
-            backing.requests.wake();
+            backing.flushing.requests.ask_for_background();
+            backing.flushing.requests.wake();
         }
         let turn = KnobTurn {
             from: old.clone(),

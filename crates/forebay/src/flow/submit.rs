@@ -32,7 +32,7 @@ impl Writeback {
         let submit = AssertUnwindSafe(|| backing.store.submit(io));
         if catch_unwind(submit).is_err() {
             self.accounts.mark(Mark::StorePanicked);
-            if !backing.has_panicked.swap(true, Ordering::Relaxed) {
+            if !backing.owner.has_panicked.swap(true, Ordering::Relaxed) {
                 let number = backing.number;
                 forebay_rt::say(format_args!(
                     "store {number} panicked when a request was submitted; if it still had the \

@@ -68,7 +68,7 @@ impl Reclaim {
         hold.set(flag::WRITEBACK | flag::RECLAIM | flag::SWAPCACHE);
         self.pages.memory.anonymous_is_clean();
         self.dirty.account_writeback_begins(&swap.backing, frame);
-        swap.backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
+        swap.backing.writes.in_flight.fetch_add(1, Ordering::AcqRel);
         object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
         drop(hold);
         self.dirty

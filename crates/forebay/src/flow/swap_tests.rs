@@ -31,7 +31,8 @@ fn pages_on_their_way_to_swap_take_no_vector_of_files() {
             .dirty
             .stores
             .get(0)
-            .writes_in_flight
+            .writes
+            .in_flight
             .load(Ordering::Acquire);
         assert!(under_way > 500, "{under_way} pages on their way");
         let idle = (0..).map_while(|_| engine.pages.vectors.take_idle());

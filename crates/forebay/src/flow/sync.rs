@@ -316,7 +316,7 @@ impl Syncer {
         object: &Arc<ObjectState>,
         pages: &Range<u64>,
     ) {
-        let is_spared = backing.makes_durable.load(Ordering::Relaxed)
+        let is_spared = backing.commits.makes_durable.load(Ordering::Relaxed)
             && object.commits.is_under_way()
             && self.first_if_few(object, pages, TAIL_PAGES).is_some();
         if is_spared {

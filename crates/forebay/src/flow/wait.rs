@@ -108,11 +108,11 @@ impl Pages {
         let mut seen = progress();
         let mut since = self.rt.now();
         loop {
-            let before = backing.written.load(Ordering::Relaxed);
+            let before = backing.counts.written.load(Ordering::Relaxed);
             if let Ok(output) = self.rt.timeout(longest, future.as_mut()).await {
                 return Some(output);
             }
-            let is_silent = backing.written.load(Ordering::Relaxed) == before;
+            let is_silent = backing.counts.written.load(Ordering::Relaxed) == before;
             let (now, waited) = (progress(), self.rt.now().since(since));
             let is_stuck = now == seen && waited >= longest.saturating_mul(TIMES_OF_OTHERS);
             if is_silent || is_stuck {
@@ -196,11 +196,11 @@ impl Accounts {
         mut future: Pin<&mut F>,
     ) -> Option<F::Output> {
         loop {
-            let before = backing.written.load(Ordering::Relaxed);
+            let before = backing.counts.written.load(Ordering::Relaxed);
             if let Ok(output) = self.rt.timeout(longest, future.as_mut()).await {
                 return Some(output);
             }
-            if backing.written.load(Ordering::Relaxed) == before {
+            if backing.counts.written.load(Ordering::Relaxed) == before {
                 self.overdue("a store's answer", longest);
                 return None;
             }

@@ -683,7 +683,7 @@ impl Throttle {
     /// the cache, or if its store has such pages and takes nothing of any object. While the store
     /// takes other objects, one bad object does not stop its neighbours, however large it is.
     fn check_failures(&self, handle: &Handle) -> Result<(), AccessError> {
-        let of_store = handle.backing.failed_pages.load(Ordering::Relaxed);
+        let of_store = handle.backing.counts.failed_pages.load(Ordering::Relaxed);
         if of_store == 0 || handle.object.is_anonymous() {
             return Ok(());
         }
@@ -718,7 +718,7 @@ impl Throttle {
             Enqueued::First => true,
         };
         if wakes {
-            backing.requests.wake();
+            backing.flushing.requests.wake();
         }
     }
 }

@@ -173,9 +173,9 @@ impl Writeback {
 
     /// Pages of the longest write of a file to this store.
     fn longest_write(&self, backing: &Backing) -> u64 {
-        if backing.vectors.pages() > self.pages.vectors.pages() {
+        if backing.writes.vectors.pages() > self.pages.vectors.pages() {
             // Its file system makes requests of it (`write_depth=turns`).
-            return backing.vectors.pages() as u64;
+            return backing.writes.vectors.pages() as u64;
         }
         (self.pages.vectors.pages() as u64).min(u64::from(backing.geometry.max_io_pages))
     }
@@ -186,16 +186,16 @@ impl Writeback {
     /// its runs.
     async fn until_store_takes_more(&self, backing: &Backing, pages_of_a_write: u64) {
         loop {
-            let listener = backing.write_ended.listen();
+            let listener = backing.writes.ended.listen();
             let average = lock(&backing.rates).bandwidth.average_pages_per_s;
             // This many certainly have a vector.
-            let deep = backing.vectors.count() as u64;
-            let allowed = (average / 5 / pages_of_a_write).clamp(backing.least_writes, deep);
-            let pages = backing.pages_in_flight.load(Ordering::Acquire);
+            let deep = backing.writes.vectors.count() as u64;
+            let allowed = (average / 5 / pages_of_a_write).clamp(backing.writes.least, deep);
+            let pages = backing.writes.pages_in_flight.load(Ordering::Acquire);
             // Page-outs to swap on the same store have vectors of their own: they may keep the
             // queue full for as long as memory is short, and writes of files have to get in
             // between.
-            let requests = u64::from(backing.file_writes_in_flight.load(Ordering::Acquire));
+            let requests = u64::from(backing.writes.files_in_flight.load(Ordering::Acquire));
             if requests < deep && pages.div_ceil(pages_of_a_write) < allowed {
                 return;
             }
@@ -212,7 +212,7 @@ impl Writeback {
             tag: Tag::Dirty,
             pass: None,
         };
-        let end = page.saturating_add(u64::from(backing.reclaim_run_pages.max(1)));
+        let end = page.saturating_add(u64::from(backing.older.reclaim_run_pages.max(1)));
         let taken = {
             let mut dirty = lock(&object.dirty);
             let is_dirty = dirty
@@ -273,22 +273,22 @@ impl Writeback {
     /// An empty vector for a write of `pages` pages or, if no vector is that long, of fewer. None
     /// if too many writes are under way: a vector comes back when one of them ends.
     fn vector_for_writing(&self, backing: &Backing, pages: u64) -> Option<Vec<PagePointer>> {
-        let is_short = pages <= backing.vectors.pages() as u64;
+        let is_short = pages <= backing.writes.vectors.pages() as u64;
         let long = if is_short {
             None
         } else {
             self.pages.vectors.take_idle()
         };
-        long.or_else(|| backing.vectors.take_idle())
+        long.or_else(|| backing.writes.vectors.take_idle())
             .or_else(|| self.pages.vectors.take_idle())
     }
 
     /// Takes the vector of a write to `backing` back.
     pub(crate) fn give_back(&self, backing: &Backing, vector: Vec<PagePointer>) {
         let is_longer = vector.capacity() > self.pages.vectors.pages();
-        let is_own = is_longer && backing.vectors.pages() > self.pages.vectors.pages();
+        let is_own = is_longer && backing.writes.vectors.pages() > self.pages.vectors.pages();
         if is_own || self.pages.vectors.is_too_short(&vector) {
-            backing.vectors.give_back(vector);
+            backing.writes.vectors.give_back(vector);
         } else {
             self.pages.vectors.give_back(vector);
         }
@@ -440,9 +440,12 @@ impl Writeback {
         } = manner;
         self.dirty.account_claimed(backing, &pages);
         backing.write_joins(sequence, since);
-        backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
-        backing.file_writes_in_flight.fetch_add(1, Ordering::AcqRel);
-        let in_flight = &backing.pages_in_flight;
+        backing.writes.in_flight.fetch_add(1, Ordering::AcqRel);
+        backing
+            .writes
+            .files_in_flight
+            .fetch_add(1, Ordering::AcqRel);
+        let in_flight = &backing.writes.pages_in_flight;
         in_flight.fetch_add(pages.len() as u64, Ordering::AcqRel);
         self.dirty.activity_begins(backing, Part::Request);
         object.changes_in_flight.fetch_add(1, Ordering::AcqRel);

@@ -171,24 +171,41 @@ pub(crate) struct WriteQueue {
 pub(crate) struct Backing {
     pub(crate) number: usize,
     pub(crate) store: Arc<dyn Store>,
-    /// What the program calls it.
-    pub(crate) name: OnceLock<Box<str>>,
     pub(crate) geometry: Geometry,
     /// As it was attached. What changes since then is in `knobs`.
     pub(crate) settings: BackingSettings,
     pub(crate) knobs: StoreKnobs,
+    pub(crate) owner: Owner,
+    pub(crate) counts: PageCounts,
+    pub(crate) failing: Failing,
+    pub(crate) writers: Writers,
+    pub(crate) rates: Mutex<Rates>,
+    pub(crate) flushing: Flushing,
+    pub(crate) writes: Writes,
+    pub(crate) commits: Commits,
+    pub(crate) activity: Activity,
+    pub(crate) answers: Answers,
+    pub(crate) older: OlderKernels,
+}
+
+/// Whose store it is.
+#[derive(Debug, Default)]
+pub(crate) struct Owner {
+    /// What the program calls it.
+    pub(crate) name: OnceLock<Box<str>>,
+    /// No other cache may be in front of the store until this one is closed.
+    pub(crate) attachment: Mutex<Option<Attachment>>,
+    /// Its program has panicked, and that was said.
+    pub(crate) has_panicked: AtomicBool,
+}
+
+/// Pages of a store.
+#[derive(Debug, Default)]
+pub(crate) struct PageCounts {
     pub(crate) reclaimable: AtomicU64,
     pub(crate) writeback: AtomicU64,
     /// Pages of `writeback` that are written and wait for a commit.
     pub(crate) uncommitted: AtomicU64,
-    /// When a commit may begin beside the writes again.
-    pub(crate) next_commit_beside: Mutex<Instant>,
-    /// It has made a write durable by itself that was to be.
-    pub(crate) makes_durable: AtomicBool,
-    /// Its program has panicked, and that was said.
-    pub(crate) has_panicked: AtomicBool,
-    /// No other cache may be in front of the store until this one is closed.
-    pub(crate) attachment: Mutex<Option<Attachment>>,
     pub(crate) dirtied: AtomicU64,
     /// Pages whose writes ended.
     pub(crate) written: AtomicU64,
@@ -196,6 +213,11 @@ pub(crate) struct Backing {
     pub(crate) refused: AtomicU64,
     /// Pages whose last write failed: dirty, and kept.
     pub(crate) failed_pages: AtomicU64,
+}
+
+/// What a store refuses, and when it is asked again.
+#[derive(Debug)]
+pub(crate) struct Failing {
     /// Why the last failed write failed.
     last_failure: Mutex<Failure>,
     /// Since when (ms) every write that ended has failed; 0: the last one succeeded.
@@ -204,41 +226,66 @@ pub(crate) struct Backing {
     /// that.
     pardons: AtomicU64,
     asked_ms: AtomicU64,
+    pub(crate) refusals: Refusals,
+}
+
+/// The writers of a store.
+#[derive(Debug, Default)]
+pub(crate) struct Writers {
     pub(crate) exceeded: AtomicBool,
-    /// Objects that have their turn, of the flusher or of a writer that writes itself.
-    pub(crate) taken: AtomicU64,
     /// Writers throttled here so far.
-    pub(crate) writers_seen: AtomicU64,
-    pub(crate) rates: Mutex<Rates>,
+    pub(crate) seen: AtomicU64,
+}
+
+/// What the flusher of a store works on.
+pub(crate) struct Flushing {
     pub(crate) lists: Mutex<FlusherLists>,
     pub(crate) requests: FlusherRequests,
+    /// Objects that have their turn, of the flusher or of a writer that writes itself.
+    pub(crate) taken: AtomicU64,
+}
+
+/// Writes of a store that are under way.
+pub(crate) struct Writes {
     outstanding: Mutex<Outstanding>,
-    commits: Mutex<CommitQueue>,
-    pub(crate) wake_committer: WaitQueue,
     /// Short vectors for writes of files to this store alone, so that it can be written to whatever
     /// other stores and readers do.
     pub(crate) vectors: IoVectors,
     /// Writes that may always be under way, however slow it is.
-    pub(crate) least_writes: u64,
-    pub(crate) writes_in_flight: AtomicU32,
-    /// Writes under way that are of files and not of swap.
-    pub(crate) file_writes_in_flight: AtomicU32,
-    /// Pages in those writes.
+    pub(crate) least: u64,
+    pub(crate) in_flight: AtomicU32,
+    /// Those of them that are of files and not of swap, and the pages in those.
+    pub(crate) files_in_flight: AtomicU32,
     pub(crate) pages_in_flight: AtomicU64,
     /// Notified whenever a write ends.
-    pub(crate) write_ended: WaitQueue,
-    /// What historic policies ask.
+    pub(crate) ended: WaitQueue,
+}
+
+/// Commits of a store.
+pub(crate) struct Commits {
+    queue: Mutex<CommitQueue>,
+    pub(crate) wake_committer: WaitQueue,
+    /// When a commit may begin beside the writes again.
+    pub(crate) next_commit_beside: Mutex<Instant>,
+    /// It has made a write durable by itself that was to be.
+    pub(crate) makes_durable: AtomicBool,
+}
+
+/// How long a store took for its requests.
+#[derive(Default)]
+pub(crate) struct Answers {
+    pub(crate) reads: ReadMeter,
+    pub(crate) times: RequestCounts,
+}
+
+/// What older kernels ask of a store.
+pub(crate) struct OlderKernels {
     pub(crate) reclaim_writes: ReclaimWrites,
     pub(crate) reclaim_run_pages: u32,
     pub(crate) inodes: Option<Arc<dyn InodeCache>>,
-    /// What the store last said about its congestion, for policies that ask.
+    /// What the store last said about its congestion.
     pub(crate) congested: AtomicBool,
     congestion: Option<(Arc<Congestion>, CongestionSignal)>,
-    pub(crate) activity: Activity,
-    pub(crate) reads: ReadMeter,
-    /// How long it took for its requests.
-    pub(crate) times: RequestCounts,
-    pub(crate) refusals: Refusals,
 }
 
 impl fmt::Debug for Backing {
@@ -290,111 +337,112 @@ impl Backing {
             number,
             geometry: queue.geometry,
             store,
-            name: OnceLock::new(),
             knobs: StoreKnobs::new(&settings),
             settings,
-            reclaimable: AtomicU64::new(0),
-            writeback: AtomicU64::new(0),
-            uncommitted: AtomicU64::new(0),
-            next_commit_beside: Mutex::new(Instant::ZERO),
-            makes_durable: AtomicBool::new(false),
-            has_panicked: AtomicBool::new(false),
-            attachment: Mutex::new(None),
-            dirtied: AtomicU64::new(0),
-            written: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            failed_pages: AtomicU64::new(0),
-            last_failure: Mutex::new(Failure::NoAnswer),
-            refusing_since_ms: AtomicU64::new(0),
-            pardons: AtomicU64::new(0),
-            asked_ms: AtomicU64::new(0),
-            exceeded: AtomicBool::new(false),
-            taken: AtomicU64::new(0),
-            writers_seen: AtomicU64::new(0),
+            owner: Owner::default(),
+            counts: PageCounts::default(),
+            failing: Failing {
+                last_failure: Mutex::new(Failure::NoAnswer),
+                refusing_since_ms: AtomicU64::new(0),
+                pardons: AtomicU64::new(0),
+                asked_ms: AtomicU64::new(0),
+                refusals: Refusals::default(),
+            },
+            writers: Writers::default(),
             rates: Mutex::new(Rates::new(queue.samples, now_ms)),
-            lists: Mutex::new(FlusherLists::new()),
-            requests: FlusherRequests::new(),
-            outstanding: Mutex::new(Outstanding::with_room(ROOM)),
-            commits: Mutex::new(CommitQueue {
-                waiting: VecDeque::with_capacity(ROOM),
-                is_closed: false,
-            }),
-            wake_committer: WaitQueue::with_room(8),
-            vectors: queue.vectors,
-            least_writes: queue.least_writes,
-            writes_in_flight: AtomicU32::new(0),
-            file_writes_in_flight: AtomicU32::new(0),
-            pages_in_flight: AtomicU64::new(0),
-            write_ended: WaitQueue::with_room(8),
-            reclaim_writes: queue.reclaim_writes,
-            reclaim_run_pages: queue.reclaim_run_pages,
-            inodes: queue.inodes,
-            congested: AtomicBool::new(false),
-            congestion: queue.congestion,
+            flushing: Flushing {
+                lists: Mutex::new(FlusherLists::new()),
+                requests: FlusherRequests::new(),
+                taken: AtomicU64::new(0),
+            },
+            writes: Writes {
+                outstanding: Mutex::new(Outstanding::with_room(ROOM)),
+                vectors: queue.vectors,
+                least: queue.least_writes,
+                in_flight: AtomicU32::new(0),
+                files_in_flight: AtomicU32::new(0),
+                pages_in_flight: AtomicU64::new(0),
+                ended: WaitQueue::with_room(8),
+            },
+            commits: Commits {
+                queue: Mutex::new(CommitQueue {
+                    waiting: VecDeque::with_capacity(ROOM),
+                    is_closed: false,
+                }),
+                wake_committer: WaitQueue::with_room(8),
+                next_commit_beside: Mutex::new(Instant::ZERO),
+                makes_durable: AtomicBool::new(false),
+            },
             activity: Activity::default(),
-            reads: ReadMeter::default(),
-            times: RequestCounts::default(),
-            refusals: Refusals::default(),
+            answers: Answers::default(),
+            older: OlderKernels {
+                reclaim_writes: queue.reclaim_writes,
+                reclaim_run_pages: queue.reclaim_run_pages,
+                inodes: queue.inodes,
+                congested: AtomicBool::new(false),
+                congestion: queue.congestion,
+            },
         }
     }
 
     /// The store's queue has become longer or shorter: asks the store whether it is congested, if a
     /// policy wants to know.
     pub(crate) fn queue_changed(&self) {
-        if let Some((congestion, is_congested)) = &self.congestion {
-            congestion.note(&self.congested, is_congested());
+        if let Some((congestion, is_congested)) = &self.older.congestion {
+            congestion.note(&self.older.congested, is_congested());
         }
     }
 
     /// A write is no longer under way.
     pub(crate) fn write_is_over(&self) {
-        self.writes_in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.writes.in_flight.fetch_sub(1, Ordering::AcqRel);
         self.queue_changed();
-        self.write_ended.wake_all();
+        self.writes.ended.wake_all();
     }
 
     /// Whether the store last said that it is congested.
     pub(crate) fn is_congested(&self) -> bool {
-        self.congested.load(Ordering::Relaxed)
+        self.older.congested.load(Ordering::Relaxed)
     }
 
     /// A write of `pages` pages has ended; the store took them or not.
     pub(crate) fn count_written(&self, pages: u64, is_taken: bool) {
         if !is_taken {
-            self.refused.fetch_add(pages, Ordering::Relaxed);
+            self.counts.refused.fetch_add(pages, Ordering::Relaxed);
         }
-        self.written.fetch_add(pages, Ordering::Relaxed);
+        self.counts.written.fetch_add(pages, Ordering::Relaxed);
     }
 
     /// Pages that the store took so far.
     pub(crate) fn taken_pages(&self) -> u64 {
-        let written = self.written.load(Ordering::Relaxed);
-        written.saturating_sub(self.refused.load(Ordering::Relaxed))
+        let written = self.counts.written.load(Ordering::Relaxed);
+        written.saturating_sub(self.counts.refused.load(Ordering::Relaxed))
     }
 
     /// Notes that a write failed, and why.
     pub(crate) fn note_failure(&self, failure: Failure, now_ms: u64) {
-        *lock(&self.last_failure) = failure;
-        let since = &self.refusing_since_ms;
+        *lock(&self.failing.last_failure) = failure;
+        let since = &self.failing.refusing_since_ms;
         let _ = since.compare_exchange(0, now_ms.max(1), Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Why the last failed write failed; meaningless if none has failed.
     pub(crate) fn last_failure(&self) -> Failure {
-        *lock(&self.last_failure)
+        *lock(&self.failing.last_failure)
     }
 
     /// Pages dirty or under writeback (wb_dirty).
     pub(crate) fn dirty_pages(&self) -> u64 {
-        self.reclaimable.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
+        self.counts.reclaimable.load(Ordering::Relaxed)
+            + self.counts.writeback.load(Ordering::Relaxed)
     }
 
     /// The same, of files alone. Writers of files do not wait for what goes to swap here, because
     /// that may never end.
     pub(crate) fn file_pages(&self) -> u64 {
-        self.reclaimable.load(Ordering::Relaxed)
-            + self.uncommitted.load(Ordering::Relaxed)
-            + self.pages_in_flight.load(Ordering::Acquire)
+        self.counts.reclaimable.load(Ordering::Relaxed)
+            + self.counts.uncommitted.load(Ordering::Relaxed)
+            + self.writes.pages_in_flight.load(Ordering::Acquire)
     }
 
     /// Puts an object that has become dirty on the flusher's list, if it is on none.
@@ -407,7 +455,7 @@ impl Backing {
         if queueing.place != QueuePlace::None {
             if queueing.retry.is_on() && !self.waits(&queueing, object, now_ms()) {
                 // The object now has other pages beside those that wait for their next try.
-                lock(&self.lists).hurry(&queueing, object.number);
+                lock(&self.flushing.lists).hurry(&queueing, object.number);
             }
             return Enqueued::NotFirst;
         }
@@ -421,7 +469,7 @@ impl Backing {
                 Enqueued::NotFirst
             };
         }
-        let mut lists = lock(&self.lists);
+        let mut lists = lock(&self.flushing.lists);
         let enqueued = match (lists.is_empty(), lists.is_armed()) {
             (true, false) => Enqueued::First,
             (true, true) => Enqueued::FirstOfArmed,
@@ -446,7 +494,7 @@ impl Backing {
     ) -> AddedLeft {
         let is_put_off = self.waits(queueing, object, now_ms);
         let until_ms = is_put_off.then(|| queueing.retry.due_ms(self.pardons()));
-        let mut lists = lock(&self.lists);
+        let mut lists = lock(&self.flushing.lists);
         let was_idle = lists.is_empty();
         lists.add_left(until_ms, queueing, object.clone());
         AddedLeft {
@@ -457,14 +505,14 @@ impl Backing {
 
     /// How often everything that was put off became due at once.
     pub(crate) fn pardons(&self) -> u64 {
-        self.pardons.load(Ordering::Relaxed)
+        self.failing.pardons.load(Ordering::Relaxed)
     }
 
     /// Makes everything that is put off due at once: there may be room again.
     pub(crate) fn pardon(&self) {
-        self.pardons.fetch_add(1, Ordering::Relaxed);
-        if lock(&self.lists).hurry_all() {
-            self.requests.ask(FlusherWork {
+        self.failing.pardons.fetch_add(1, Ordering::Relaxed);
+        if lock(&self.flushing.lists).hurry_all() {
+            self.flushing.requests.ask(FlusherWork {
                 retry: true,
                 ..FlusherWork::default()
             });
@@ -473,15 +521,16 @@ impl Backing {
 
     /// Whether every write that ended lately has failed.
     pub(crate) fn refuses_all(&self, now_ms: u64) -> bool {
-        let since_ms = self.refusing_since_ms.load(Ordering::Relaxed);
+        let since_ms = self.failing.refusing_since_ms.load(Ordering::Relaxed);
         since_ms != 0 && now_ms.saturating_sub(since_ms) >= REFUSING_MS
     }
 
     /// A refused caller asks for another try, which is granted a few times a second.
     pub(crate) fn ask_for_retry(&self, now_ms: u64) {
-        let last = self.asked_ms.load(Ordering::Relaxed);
+        let last = self.failing.asked_ms.load(Ordering::Relaxed);
         let is_first = now_ms >= last + ASKED_MS
             && self
+                .failing
                 .asked_ms
                 .compare_exchange(last, now_ms, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
@@ -498,7 +547,7 @@ impl Backing {
                 queueing.retry.write_taken();
             }
         }
-        let since = &self.refusing_since_ms;
+        let since = &self.failing.refusing_since_ms;
         if since.load(Ordering::Relaxed) != 0 {
             let since_ms = since.swap(0, Ordering::Relaxed);
             // Where good pages lie beside bad ones, good writes end between failures, so one of
@@ -518,7 +567,7 @@ impl Backing {
         let mut queueing = lock(&object.queueing);
         if queueing.retry.is_on() && !self.has_writes(object.number, 0..u64::MAX) {
             queueing.retry.forget();
-            lock(&self.lists).hurry(&queueing, object.number);
+            lock(&self.flushing.lists).hurry(&queueing, object.number);
         }
     }
 
@@ -541,19 +590,19 @@ impl Backing {
     /// Hands a commit to the committers, or gives it back if they have ended.
     pub(crate) fn ask_commit(&self, asked: CommitTurn) -> Result<(), CommitTurn> {
         {
-            let mut commits = lock(&self.commits);
+            let mut commits = lock(&self.commits.queue);
             if commits.is_closed {
                 return Err(asked);
             }
             commits.waiting.push_back(asked);
         }
-        self.wake_committer.wake_one();
+        self.commits.wake_committer.wake_one();
         Ok(())
     }
 
     /// The next commit. If there is none and `is_closing`, no more will come.
     pub(crate) fn next_commit(&self, is_closing: bool) -> Option<CommitTurn> {
-        let mut commits = lock(&self.commits);
+        let mut commits = lock(&self.commits.queue);
         let next = commits.waiting.pop_front();
         commits.is_closed |= next.is_none() && is_closing;
         next
@@ -562,49 +611,49 @@ impl Backing {
     /// Writes of `object` are about to begin. Returns their sequence number, which is outstanding
     /// until [`Backing::write_ends`] has been called for this write and for each that joined.
     pub(crate) fn write_begins(&self, object: u32) -> u64 {
-        lock(&self.outstanding).begin(object)
+        lock(&self.writes.outstanding).begin(object)
     }
 
     /// Another write under a sequence number that is outstanding, of pages that are dirty since
     /// `since`.
     pub(crate) fn write_joins(&self, sequence: u64, since: Stamp) {
-        lock(&self.outstanding).join(sequence, since);
+        lock(&self.writes.outstanding).join(sequence, since);
     }
 
     /// Since when the oldest page is dirty of the writes with this number; the lowest bits of the
     /// number are enough.
     pub(crate) fn dirty_since(&self, sequence: u64) -> Stamp {
-        let since = lock(&self.outstanding).since(sequence);
+        let since = lock(&self.writes.outstanding).since(sequence);
         since.expect("a write that ends has begun")
     }
 
     /// Since when the oldest page is dirty of all writes under way.
     pub(crate) fn oldest_write_since(&self) -> Option<Stamp> {
-        lock(&self.outstanding).oldest_since()
+        lock(&self.writes.outstanding).oldest_since()
     }
 
     /// A write of `object` with number `sequence` has ended; the lowest bits of the number are
     /// enough. Returns the number of the object's oldest write that is left, else the largest
     /// number: a caller that waits for writes before that number need not wait any longer.
     pub(crate) fn write_ends(&self, object: u32, sequence: u64) -> u64 {
-        let mut outstanding = lock(&self.outstanding);
+        let mut outstanding = lock(&self.writes.outstanding);
         outstanding.end(sequence);
         outstanding.oldest(object).unwrap_or(u64::MAX)
     }
 
     /// The sequence number that the next write will have.
     pub(crate) fn next_sequence(&self) -> u64 {
-        lock(&self.outstanding).next()
+        lock(&self.writes.outstanding).next()
     }
 
     /// The oldest write of `object` that has not ended.
     pub(crate) fn oldest_write(&self, object: u32) -> Option<u64> {
-        lock(&self.outstanding).oldest(object)
+        lock(&self.writes.outstanding).oldest(object)
     }
 
     /// Whether a write of `object` whose number is one of `sequences` has not ended.
     pub(crate) fn has_writes(&self, object: u32, sequences: Range<u64>) -> bool {
-        lock(&self.outstanding).has_one_of(object, sequences)
+        lock(&self.writes.outstanding).has_one_of(object, sequences)
     }
 }
 

@@ -163,10 +163,10 @@ impl Files {
         let inputs = ReachInputs {
             has_waited,
             has_lost,
-            pace: backing.reads.pace(),
+            pace: backing.answers.reads.pace(),
             request_pages: self.most_pages_of_a_read(object),
             least_pages: state.max_pages,
-            room_pages: room.saturating_sub(backing.reads.in_flight_pages()),
+            room_pages: room.saturating_sub(backing.answers.reads.in_flight_pages()),
         };
         let next = reach(state.reach_pages.max(state.max_pages), &inputs);
         stream.change(|state| state.reach_pages = next);

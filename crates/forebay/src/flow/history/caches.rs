@@ -96,7 +96,10 @@ impl Older<'_> {
             return Vec::new();
         }
         let backings = self.reclaim.dirty.stores.all();
-        backings.iter().filter_map(|it| it.inodes.clone()).collect()
+        backings
+            .iter()
+            .filter_map(|it| it.older.inodes.clone())
+            .collect()
     }
 
     /// Asks `caches` for `count` inodes. One that is not yet written is waited for.
@@ -155,7 +158,7 @@ impl Older<'_> {
     /// The inode of a file without pages is of no use to the cache.
     fn retire_inode(&self, file: &ObjectState) {
         if let Origin::File { object, .. } = file.origin
-            && let Some(inodes) = &self.reclaim.dirty.backing_of(file).inodes
+            && let Some(inodes) = &self.reclaim.dirty.backing_of(file).older.inodes
         {
             inodes.retire(object);
         }

@@ -86,7 +86,7 @@ impl Foreground<'_> {
     }
 
     fn foreground_ratelimit(&self, backing: &Backing) -> u64 {
-        let is_exceeded = backing.exceeded.load(Ordering::Relaxed);
+        let is_exceeded = backing.writers.exceeded.load(Ordering::Relaxed);
         foreground_ratelimit(
             u64::from(self.throttle.pages.memory.frames.len()),
             1,
@@ -114,10 +114,10 @@ impl Foreground<'_> {
             _ => self.balance_task((backing, dirtier, waits), chunk).await,
         };
         if last.is_clearable() {
-            backing.exceeded.store(false, Ordering::Relaxed);
+            backing.writers.exceeded.store(false, Ordering::Relaxed);
         }
         if self.throttle.dirty.global.dirty.load(Ordering::Relaxed) > last.limits.background {
-            backing.requests.ask_for_background();
+            backing.flushing.requests.ask_for_background();
         }
     }
 
@@ -212,7 +212,7 @@ impl Foreground<'_> {
             dirty: self.throttle.dirty.global.pages(),
             store_thresh,
             store_dirty: backing.dirty_pages(),
-            store_reclaimable: backing.reclaimable.load(Ordering::Relaxed),
+            store_reclaimable: backing.counts.reclaimable.load(Ordering::Relaxed),
             task: task_limits(store_thresh, part.numerator, part.denominator),
         }
     }
@@ -233,7 +233,7 @@ impl Foreground<'_> {
     }
 
     fn mark_exceeded(&self, backing: &Backing, view: &View) {
-        backing.exceeded.store(true, Ordering::Relaxed);
+        backing.writers.exceeded.store(true, Ordering::Relaxed);
         self.throttle.dirty.update_bandwidth(backing);
         let now_ms = self.throttle.accounts.now_ms();
         self.throttle

@@ -146,7 +146,7 @@ impl Older<'_> {
         let (frame, page) = (hold.frame(), page_of(hold.owner()));
         self.reclaim.pages.memory.frames.set(frame, flag::RECLAIM);
         drop(hold);
-        let accepts = match backing.reclaim_writes {
+        let accepts = match backing.older.reclaim_writes {
             ReclaimWrites::Always => true,
             ReclaimWrites::KswapdOnly => control.who == Who::Kswapd,
             ReclaimWrites::Allocated => page < object.stored_pages.load(Ordering::Relaxed),

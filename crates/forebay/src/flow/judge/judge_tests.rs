@@ -85,7 +85,10 @@ fn a_caller_writes_to_no_congested_store_except_its_own() {
             file.write_at(&bytes, 0).await.expect("memory takes it");
             let engine = &file.handle.engine;
             let backing = engine.dirty.stores.get(0);
-            engine.reclaim.congestion.note(&backing.congested, true);
+            engine
+                .reclaim
+                .congestion
+                .note(&backing.older.congested, true);
             let mut control = control(who);
             control.own_store = own_store;
             let (met, paged_out) = judged(engine, List::InactiveFile, 2, &mut control);
@@ -94,7 +97,10 @@ fn a_caller_writes_to_no_congested_store_except_its_own() {
             let (wanted, closed) = if writes { (PAGES, 0) } else { (0, PAGES) };
             assert_eq!(asked, wanted, "{who:?} {own_store:?}");
             assert!(met.gate_closed >= closed && (closed > 0 || met.gate_closed == 0));
-            engine.reclaim.congestion.note(&backing.congested, false);
+            engine
+                .reclaim
+                .congestion
+                .note(&backing.older.congested, false);
         });
     }
 }

@@ -133,8 +133,8 @@ impl Reclaim {
         let _waiting = self.waits_for_reason(control, ThrottleReason::Writeback);
         let [mut most, after_waiting] = rooms;
         while self.rt.now() < deadline {
-            let listener = backing.write_ended.listen();
-            let queued = backing.writes_in_flight.load(Ordering::Acquire);
+            let listener = backing.writes.ended.listen();
+            let queued = backing.writes.in_flight.load(Ordering::Acquire);
             if queued < most || self.accounts.is_closing() {
                 return;
             }
