@@ -378,7 +378,7 @@ impl Cache {
     /// Makes reclaim ask `shrinker` for its part, as long as another `Arc` of it exists.
     pub fn add_shrinker<S: Shrinker + 'static>(&self, shrinker: &Arc<S>) {
         let shrinker: Weak<S> = Arc::downgrade(shrinker);
-        self.engine.reclaim.shrinkers.add(shrinker);
+        self.engine.reclaim.capacity.shrinkers.add(shrinker);
     }
 
     /// Counters, gauges and limits at this instant.

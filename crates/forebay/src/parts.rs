@@ -5,13 +5,14 @@
 //! | part | what it does |
 //! |---|---|
 //! | `Accounts` | is told what happens: counters, events, who waited for what, incidents |
-//! | `Pages` | owns the memory: lookup, holds, what is dirty in which object |
+//! | `Pages` | owns the memory: lookup, holds, lists, what is dirty in which object |
 //! | `Dirty` | knows what is dirty and what may be: counts, limits, shares, rates of stores |
 //! | `Writeback` | gives requests to stores and takes their answers: writes, commits, cuts |
 //! | `Syncer` | makes durable what a caller asks for |
 //! | `Flusher` | writes out in the background |
 //! | `Throttle` | decides how long a writer pauses |
-//! | `Reclaim` | finds a frame, now or in kswapd, and keeps the size of the cache |
+//! | `Capacity` | says how large the cache is, and forgets files to make room |
+//! | `Reclaim` | finds a frame, now or in kswapd |
 //! | `Files` | carries out reads, writes and cuts of files and of anonymous memory |
 //!
 //! The [engine](crate::engine) owns them all.
@@ -203,19 +204,41 @@ impl Throttle {
     }
 }
 
-/// Finds frames, and keeps the size of the cache.
+/// How large the cache is, once objects have taken their part.
+pub(crate) struct Capacity {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) pages: Arc<Pages>,
+    pub(crate) dirty: Arc<Dirty>,
+    pub(crate) shrinkers: Shrinkers,
+}
+
+impl Capacity {
+    pub(crate) fn over(dirty: &Arc<Dirty>, budget: &Arc<Budget>) -> Arc<Capacity> {
+        Arc::new(Capacity {
+            settings: dirty.settings.clone(),
+            budget: budget.clone(),
+            accounts: dirty.accounts.clone(),
+            pages: dirty.pages.clone(),
+            dirty: dirty.clone(),
+            shrinkers: Shrinkers::default(),
+        })
+    }
+}
+
+/// Finds frames, and makes the cache as large as it may be.
 pub(crate) struct Reclaim {
     pub(crate) me: Weak<Reclaim>,
     pub(crate) rt: Rt,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) knobs: Arc<Knobs>,
     pub(crate) past: Past,
     pub(crate) budget: Arc<Budget>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) dirty: Arc<Dirty>,
     pub(crate) writeback: Arc<Writeback>,
-    pub(crate) shrinkers: Shrinkers,
+    pub(crate) capacity: Arc<Capacity>,
     /// Which stores are congested, for policies that ask.
     pub(crate) congestion: Arc<Congestion>,
 }
@@ -230,10 +253,9 @@ impl Reclaim {
             accounts: writeback.accounts.clone(),
             pages: writeback.pages.clone(),
             dirty: writeback.dirty.clone(),
-            knobs: writeback.dirty.knobs.clone(),
             budget: budget.clone(),
             writeback: writeback.clone(),
-            shrinkers: Shrinkers::default(),
+            capacity: Capacity::over(&writeback.dirty, budget),
             congestion: Arc::default(),
         })
     }

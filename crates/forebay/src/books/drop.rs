@@ -1,6 +1,6 @@
 //! Clean pages that are taken out of the cache before reclaim reaches them.
 
-use crate::parts::{Dirty, Pages, Reclaim};
+use crate::parts::{Capacity, Dirty, Pages};
 use crate::state::frame::{Refused, flag};
 use crate::state::index::key;
 use crate::state::object::ObjectState;
@@ -60,7 +60,7 @@ impl Pages {
     }
 }
 
-impl Reclaim {
+impl Capacity {
     /// Drops the pages of a closed file if none is dirty, in flight or held. True if no page is
     /// left.
     pub(crate) fn forget_object(&self, file: &ObjectState) -> bool {

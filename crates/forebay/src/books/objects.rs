@@ -5,7 +5,7 @@
 //! if zones say how many frames they have.
 
 use crate::books::drop::is_idle;
-use crate::parts::Reclaim;
+use crate::parts::Capacity;
 use crate::state::index::key;
 use crate::state::object::ObjectState;
 use forebay_base::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use forebay_base::units::pages_for;
 /// How many closed files are asked at a time.
 const BATCH: usize = 32;
 
-impl Reclaim {
+impl Capacity {
     /// Forgets some of the files that were closed longest ago, with their pages, while objects
     /// take more than their part of the budget. True if there are more to ask.
     ///

@@ -6,11 +6,11 @@
 use crate::budget::{next_charge, object_room_bytes, object_step_bytes};
 use crate::counters::Counter;
 use crate::layout::zone_sizes;
-use crate::parts::{Pages, Reclaim};
+use crate::parts::{Capacity, Pages};
 use crate::state::zone::ZoneSize;
 use forebay_base::sync::{atomic::Ordering, lock};
 
-impl Reclaim {
+impl Capacity {
     /// Gives the zones the sizes that follow from what objects take, and from a new budget if one
     /// is given. Two callers do this one after the other.
     pub(crate) fn resize(&self, memory_bytes: Option<u64>) {
@@ -118,9 +118,9 @@ mod tests {
             ..Settings::default()
         };
         let engine = Engine::new(settings, Parts::default()).expect("the settings are good");
-        engine.reclaim.charge_objects();
+        engine.reclaim.capacity.charge_objects();
         assert!(
-            !engine.reclaim.charge_objects(),
+            !engine.reclaim.capacity.charge_objects(),
             "no object has come or gone"
         );
     }
@@ -143,7 +143,7 @@ mod tests {
         };
         engine.retune(&calmer).expect("it is allowed");
         drop(resizing);
-        engine.reclaim.resize(Some(6 << 20));
+        engine.reclaim.capacity.resize(Some(6 << 20));
         assert_eq!(engine.dirty.moment().memory_bytes, 6 << 20);
     }
 }

@@ -59,7 +59,7 @@ impl Files {
             self.accounts.mark(Mark::FillCut);
             return Ok(());
         }
-        if let Some(mut hold) = self.insert(object, page, fresh, &batch) {
+        if let Some(mut hold) = self.pages.insert(object, page, fresh, &batch) {
             // It may have been written and have gone to swap while this call waited. Only a page
             // that is in memory can be checked for that: its slot does not change any more.
             if !object.is_in_no_slot(page) {
@@ -106,7 +106,7 @@ impl Files {
                 }
             }
             files.pages.objects.remove(&object);
-            files.reclaim.charge_objects();
+            files.reclaim.capacity.charge_objects();
         };
         let files = self.shared();
         self.rt.spawn(name, async move {

@@ -32,7 +32,7 @@ impl Reclaim {
         self.accounts
             .incidents
             .resized(self.rt.now(), self.pages.memory_bytes(), memory_bytes);
-        self.resize(Some(memory_bytes));
+        self.capacity.resize(Some(memory_bytes));
         if self.pages.memory.pages_over() == 0 && !self.pages.objects.is_over_room(0) {
             return Ok(0);
         }
@@ -42,7 +42,7 @@ impl Reclaim {
         }
         self.start_filling();
         // The task goes on with that if the caller gives up.
-        while self.forget_over_room() {
+        while self.capacity.forget_over_room() {
             self.rt.yield_now().await;
         }
         Ok(self.balloons_fill().await)
@@ -50,7 +50,7 @@ impl Reclaim {
 
     /// Makes the cache as large as `memory_bytes` allow, in the background.
     pub(crate) fn budget_becomes(&self, memory_bytes: u64) {
-        self.resize(Some(memory_bytes));
+        self.capacity.resize(Some(memory_bytes));
         if self.pages.memory.pages_over() > 0 || self.pages.objects.is_over_room(0) {
             for backing in self.dirty.stores.all() {
                 // The limits are lower now.
@@ -124,7 +124,7 @@ impl Reclaim {
         loop {
             // Each forgotten object makes the part of the pages larger: first forget all that may
             // go.
-            if self.forget_over_room() && !self.accounts.is_closing() {
+            if self.capacity.forget_over_room() && !self.accounts.is_closing() {
                 self.rt.yield_now().await;
                 continue;
             }

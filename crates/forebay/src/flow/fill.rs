@@ -14,7 +14,7 @@ use crate::error::AccessError;
 use crate::flow::alloc::Want;
 use crate::marks::Mark;
 use crate::memory::{FreshFrame, FreshRun, Home};
-use crate::parts::Files;
+use crate::parts::{Files, Pages};
 use crate::state::activity::Part;
 use crate::state::batch::Batch;
 use crate::state::frame::{ExclusiveHold, flag};
@@ -256,35 +256,6 @@ impl Files {
         (self.pages.vectors.pages() as u64).min(u64::from(geometry.max_io_pages))
     }
 
-    /// Puts an empty page in. None if it is there already; then the frame goes back.
-    pub(crate) fn insert<'a>(
-        &'a self,
-        object: &ObjectState,
-        page: u64,
-        fresh: FreshFrame<'a>,
-        _batch: &BatchGuard<'_>,
-    ) -> Option<ExclusiveHold<'a>> {
-        let key = key(object.number, page);
-        let mut hold = fresh.into_hold();
-        if object.is_anonymous() {
-            hold.set(flag::ANON);
-        }
-        object.note_page(page);
-        if self
-            .pages
-            .memory
-            .index
-            .insert(&self.pages.memory.frames, key, &mut hold)
-            .is_err()
-        {
-            let frame = hold.blank();
-            self.pages.memory.free_frame(frame);
-            return None;
-        }
-        self.pages.memory.list_new(&[hold.frame()]);
-        Some(hold)
-    }
-
     fn submit_read(
         &self,
         object: &ObjectState,
@@ -328,6 +299,36 @@ impl Files {
             .page_io(&backing, request, (pages, token(object.number, sequence)));
         self.writeback
             .submit(&backing, if is_awaited { io.awaited() } else { io });
+    }
+}
+
+impl Pages {
+    /// Puts an empty page in. None if it is there already; then the frame goes back.
+    pub(crate) fn insert<'a>(
+        &'a self,
+        object: &ObjectState,
+        page: u64,
+        fresh: FreshFrame<'a>,
+        _batch: &BatchGuard<'_>,
+    ) -> Option<ExclusiveHold<'a>> {
+        let key = key(object.number, page);
+        let mut hold = fresh.into_hold();
+        if object.is_anonymous() {
+            hold.set(flag::ANON);
+        }
+        object.note_page(page);
+        if self
+            .memory
+            .index
+            .insert(&self.memory.frames, key, &mut hold)
+            .is_err()
+        {
+            let frame = hold.blank();
+            self.memory.free_frame(frame);
+            return None;
+        }
+        self.memory.list_new(&[hold.frame()]);
+        Some(hold)
     }
 }
 

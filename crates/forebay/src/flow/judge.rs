@@ -130,7 +130,7 @@ impl Reclaim {
             let all_are_like_it = &self.pages.memory.nodes[zone.node].flags.writeback;
             let met_again = control.who == Who::Kswapd && met_before;
             let met_again = met_again && all_are_like_it.load(Ordering::Relaxed);
-            return self.leave_in_writeback(hold, met_again, tally);
+            return self.pages.leave_in_writeback(hold, met_again, tally);
         }
         if verdict == Verdict::Activate {
             return Fate::Activate;
@@ -140,15 +140,15 @@ impl Reclaim {
         }
         let was_touched = self.pages.memory.frames.forget_first_touch(hold.frame());
         if word & flag::ANON == 0 {
-            return self.leave_dirty_file(hold);
+            return self.pages.leave_dirty_file(hold);
         }
         if was_touched {
             return Fate::Keep;
         }
-        if !self.gives_slot(hold) {
+        if !self.pages.gives_slot(hold) {
             return Fate::OutOfTheWay;
         }
-        self.page_out_or_put_off(hold)
+        self.pages.page_out_or_put_off(hold)
     }
 }
 

@@ -8,7 +8,7 @@ mod wake;
 use crate::counters::Counter;
 use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Steps, Who};
-use crate::parts::Reclaim;
+use crate::parts::{Pages, Reclaim};
 use crate::state::node::Node;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
@@ -109,9 +109,9 @@ impl Reclaim {
                     .map(|zone| zone.marks().high),
             );
             control.begin_pass();
-            self.age_active_anon(node, class, &mut control).await;
+            self.pages.age_active_anon(node, class, &mut control).await;
             self.shrink_node(steps, node, class, &mut control).await;
-            self.open_gate(node);
+            self.pages.open_gate(node);
             let reclaimed = control.reclaimed - total;
             total = control.reclaimed;
             if control.scanned < control.goal || reclaimed == 0 {
@@ -122,9 +122,11 @@ impl Reclaim {
         node.note_refaults();
         Some(total)
     }
+}
 
+impl Pages {
     fn open_gate(&self, node: &Node) {
-        if self.pages.memory.is_gate_open(node) {
+        if self.memory.is_gate_open(node) {
             node.gate.wake_all();
         }
     }

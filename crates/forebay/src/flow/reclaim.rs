@@ -22,7 +22,7 @@ use crate::event::Event;
 use crate::flow::alloc::Want;
 use crate::lists::{List, Source};
 use crate::memory::Home;
-use crate::parts::Reclaim;
+use crate::parts::{Pages, Reclaim};
 use crate::state::batch::Batch;
 use crate::state::node::Node;
 use crate::state::zone::Zone;
@@ -137,7 +137,7 @@ impl Reclaim {
         zone: &Zone,
         control: &mut ScanControl<'_>,
     ) {
-        let inputs = self.scan_inputs(zone, control);
+        let inputs = self.pages.scan_inputs(zone, control);
         let is_kswapd = control.who == Who::Kswapd;
         let targets = self
             .pages
@@ -180,29 +180,8 @@ impl Reclaim {
         }
         // Also if nothing of the inactive list was due: it may be empty, and all memory on the
         // active list.
-        self.age_active_anon_of(zone, control.priority).await;
+        self.pages.age_active_anon_of(zone, control.priority).await;
         steps.after_zone(control).await;
-    }
-
-    fn scan_inputs(&self, zone: &Zone, control: &ScanControl<'_>) -> ScanInputs {
-        let lists = self.pages.memory.lists.of(zone.number);
-        let sizes = lists.sizes();
-        let node = &self.pages.memory.nodes[zone.node];
-        let gives_up = |is_file| {
-            let refaulted = node.has_refaulted(is_file);
-            control.force_deactivate || self.pages.memory.lists.gives_up(is_file, &sizes, refaulted)
-        };
-        ScanInputs {
-            sizes,
-            priority: control.priority,
-            swappiness: self.knobs.swappiness(),
-            cost: lists.cost(),
-            free_pages: zone.free_pages(),
-            high_mark_sum: zone.marks().high,
-            swap_has_room: self.pages.memory.swap_has_room(),
-            may_deactivate_anon: gives_up(false),
-            may_deactivate_file: gives_up(true),
-        }
     }
 
     /// Judges or ages up to `wanted` pages that are due from one list. False if the list has no
@@ -216,7 +195,7 @@ impl Reclaim {
     ) -> bool {
         let Source { list, is_judged } = self.pages.memory.lists.source(zone.number, list);
         if !is_judged {
-            let inputs = self.scan_inputs(zone, control);
+            let inputs = self.pages.scan_inputs(zone, control);
             let may = if list.is_file() {
                 inputs.may_deactivate_file
             } else {
@@ -227,7 +206,7 @@ impl Reclaim {
                 return false;
             }
             let priority = control.priority;
-            return self.shrink_active(zone, list, wanted, priority).await > 0;
+            return self.pages.shrink_active(zone, list, wanted, priority).await > 0;
         }
         if control.who == Who::Direct {
             let passes = steps.passes_isolated(zone, list, control).await;
@@ -240,6 +219,29 @@ impl Reclaim {
         steps.after_batch(zone, control, met).await;
         met.taken > 0
     }
+}
+
+impl Pages {
+    fn scan_inputs(&self, zone: &Zone, control: &ScanControl<'_>) -> ScanInputs {
+        let lists = self.memory.lists.of(zone.number);
+        let sizes = lists.sizes();
+        let node = &self.memory.nodes[zone.node];
+        let gives_up = |is_file| {
+            let refaulted = node.has_refaulted(is_file);
+            control.force_deactivate || self.memory.lists.gives_up(is_file, &sizes, refaulted)
+        };
+        ScanInputs {
+            sizes,
+            priority: control.priority,
+            swappiness: self.knobs.swappiness(),
+            cost: lists.cost(),
+            free_pages: zone.free_pages(),
+            high_mark_sum: zone.marks().high,
+            swap_has_room: self.memory.swap_has_room(),
+            may_deactivate_anon: gives_up(false),
+            may_deactivate_file: gives_up(true),
+        }
+    }
 
     /// Ages the active lists of anonymous memory a little while their inactive lists are short.
     pub(crate) async fn age_active_anon(
@@ -248,14 +250,14 @@ impl Reclaim {
         class: usize,
         control: &mut ScanControl<'_>,
     ) {
-        for zone in self.pages.memory.zones_up_to(node, class) {
+        for zone in self.memory.zones_up_to(node, class) {
             self.age_active_anon_of(zone, control.priority).await;
         }
     }
 
     async fn age_active_anon_of(&self, zone: &Zone, priority: u32) {
-        let sizes = self.pages.memory.lists.of(zone.number).sizes();
-        if self.pages.memory.lists.ages_anon(&sizes) && self.pages.memory.swap_has_room() {
+        let sizes = self.memory.lists.of(zone.number).sizes();
+        if self.memory.lists.ages_anon(&sizes) && self.memory.swap_has_room() {
             let wanted = Batch::LIMIT as u64;
             self.shrink_active(zone, List::ActiveAnon, wanted, priority)
                 .await;

@@ -18,14 +18,14 @@ use forebay_store::{FinishedIo, IoKind, Request};
 /// How often a swap store that refuses is asked again while a caller waits for a frame.
 const RETRIES_WHILE_WAITING: u64 = 4;
 
-impl Reclaim {
+impl Pages {
     /// Finds a swap slot for a dirty anonymous page, if it has none. False if there is none left.
     pub(crate) fn gives_slot(&self, hold: &ExclusiveHold<'_>) -> bool {
-        let Some(swap) = self.pages.memory.swap.get() else {
+        let Some(swap) = self.memory.swap.get() else {
             return false;
         };
         let owner = hold.owner();
-        let object = self.pages.objects.of_page(owner);
+        let object = self.objects.of_page(owner);
         let slot = object.swap_slot(page_of(owner));
         if slot.load(Ordering::Acquire) != 0 {
             return true;
@@ -44,13 +44,15 @@ impl Reclaim {
     pub(crate) fn takes_swap_retry(&self) -> bool {
         let now_ms = self.accounts.now_ms();
         let takes = |swap: &Swap| lock(&swap.retry).take_turn(now_ms);
-        let may = self.pages.memory.swap.get().is_some_and(takes);
+        let may = self.memory.swap.get().is_some_and(takes);
         if !may {
             self.accounts.mark(Mark::SwapPutOff);
         }
         may
     }
+}
 
+impl Reclaim {
     /// Submits the write of a dirty anonymous page that has a slot.
     pub(crate) fn page_out(&self, mut hold: ExclusiveHold<'_>, who: Who) {
         let swap = self

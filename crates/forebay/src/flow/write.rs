@@ -10,7 +10,7 @@ use crate::flow::read::Missing;
 use crate::handle::Handle;
 use crate::marks::Mark;
 use crate::memory::FreshFrame;
-use crate::parts::{Files, Throttle};
+use crate::parts::{Files, Pages, Throttle};
 use crate::state::backing::Enqueued;
 use crate::state::dirtier::OwedPause;
 use crate::state::dirty_index::SlabFull;
@@ -225,7 +225,7 @@ impl Files {
         let mut done = 0;
         while done < bytes.len() {
             let piece = Piece::first_of(&bytes[done..], offset_bytes + done as u64);
-            if !self.overwrite_dirty(handle, piece) {
+            if !self.pages.overwrite_dirty(handle, piece) {
                 break;
             }
             done += piece.bytes.len();
@@ -256,7 +256,10 @@ impl Files {
                 self.pages.prefetch_page(object, page + STARTS_AHEAD);
             }
             let start = 0;
-            if !self.overwrite_dirty(handle, Piece { page, start, bytes }) {
+            if !self
+                .pages
+                .overwrite_dirty(handle, Piece { page, start, bytes })
+            {
                 break;
             }
             done += 1;
@@ -350,36 +353,6 @@ impl Files {
         (done, dirtied, None)
     }
 
-    /// Overwrites a part of a page that is resident and dirty: nobody has to learn of it.
-    #[inline]
-    fn overwrite_dirty(&self, handle: &Handle, piece: Piece<'_>) -> bool {
-        let object = &*handle.object;
-        let key = key(object.number, piece.page);
-        let Some(frame) = self.pages.memory.find_to_use(key) else {
-            return false;
-        };
-        let Ok(mut hold) = self
-            .pages
-            .memory
-            .frames
-            .exclude(frame, key, handle.unwritable)
-        else {
-            return false;
-        };
-        // The length is checked under the hold: a cut of the object sets the new length first and
-        // clears the rest of the last page under a hold of its own.
-        if hold.word() & flag::DIRTY == 0 || piece.end_bytes() > object.length_bytes() {
-            return false;
-        }
-        self.pages
-            .memory
-            .frames
-            .arena()
-            .copy_in(&mut hold, piece.start, piece.bytes);
-        hold.mark_accessed();
-        true
-    }
-
     /// Writes the part of a piece before the object's end. During a batch the end comes no nearer.
     fn overwrite_piece<'a, 'o>(
         &'a self,
@@ -453,7 +426,7 @@ impl Files {
                 self.pages.memory.clean_anonymous_is_gone();
             }
         } else if is_new {
-            self.tag_dirty(handle, piece.page)?;
+            self.pages.tag_dirty(handle, piece.page)?;
         }
         self.pages
             .memory
@@ -494,7 +467,7 @@ impl Files {
         if !object.is_anonymous() {
             self.pages.memory.lists.overwritten(key);
         }
-        let Some(mut hold) = self.insert(object, piece.page, fresh, batch) else {
+        let Some(mut hold) = self.pages.insert(object, piece.page, fresh, batch) else {
             // Another caller was faster. The next try finds that page.
             self.accounts.mark(Mark::WriteOvertaken);
             let frame = self.pages.memory.find_surely(key).unwrap_or(0);
@@ -506,7 +479,7 @@ impl Files {
             self.pages.memory.release_page(hold);
             return Err(Obstacle::NeedsFill { page: piece.page });
         }
-        if let Err(obstacle) = self.tag_dirty(handle, piece.page) {
+        if let Err(obstacle) = self.pages.tag_dirty(handle, piece.page) {
             self.pages.memory.release_page(hold);
             return Err(obstacle);
         }
@@ -517,17 +490,6 @@ impl Files {
         arena.copy_in(&mut hold, piece.start, piece.bytes);
         object.grow(batch, piece.end_bytes());
         Ok(self.finish_write(handle, hold, flag::UPTODATE | flag::DIRTY))
-    }
-
-    /// Tags a page dirty before its bytes change, so that it cannot be dirty and unknown
-    /// (invariant D1).
-    fn tag_dirty(&self, handle: &Handle, page: u64) -> Result<(), Obstacle> {
-        if handle.object.is_anonymous() {
-            return Ok(());
-        }
-        let since = || Stamp::at(self.accounts.now_ms());
-        let tagged = lock(&handle.object.dirty).set_dirty(&self.pages.slab, page, since);
-        tagged.map(|_| ()).map_err(|SlabFull| Obstacle::NeedsBlock)
     }
 
     /// Lets go of a page that was written to, and returns whether that made it dirty. `news` are
@@ -565,7 +527,7 @@ impl Files {
         match obstacle {
             Obstacle::Busy { frame, key } => {
                 let _waiting = self.accounts.waiting(&call.waits, Cause::PageHeld);
-                self.page_is_free(handle, frame, key).await
+                self.pages.page_is_free(handle, frame, key).await
             }
             Obstacle::NeedsFill { page } => {
                 let missing = Missing::Absent { page };
@@ -587,17 +549,6 @@ impl Files {
                 self.accounts.resize_ends(object).await
             }
         }
-    }
-
-    /// Waits until nobody holds the page and no write in flight forbids changing it.
-    async fn page_is_free(&self, handle: &Handle, frame: u32, key: u64) -> Result<(), AccessError> {
-        let object = &*handle.object;
-        self.pages
-            .page_settles(object, frame, key, flag::EXCLUSIVE | handle.unwritable)
-            .await?;
-        let is_free = |word| word & crate::state::frame::HOLDS == 0;
-        let dropped = self.pages.guard_drops(object, frame, key, is_free).await;
-        dropped.inspect_err(|_| self.accounts.mark(Mark::WriteHeld))
     }
 
     /// Waits until a block is free again, whichever store it comes from. A write that fails wakes
@@ -622,6 +573,53 @@ impl Files {
             held_pages: self.pages.memory.held_pages(),
             dirty_pages: self.dirty.global.pages(),
         })
+    }
+}
+
+impl Pages {
+    /// Overwrites a part of a page that is resident and dirty: nobody has to learn of it.
+    #[inline]
+    fn overwrite_dirty(&self, handle: &Handle, piece: Piece<'_>) -> bool {
+        let object = &*handle.object;
+        let key = key(object.number, piece.page);
+        let Some(frame) = self.memory.find_to_use(key) else {
+            return false;
+        };
+        let Ok(mut hold) = self.memory.frames.exclude(frame, key, handle.unwritable) else {
+            return false;
+        };
+        // The length is checked under the hold: a cut of the object sets the new length first and
+        // clears the rest of the last page under a hold of its own.
+        if hold.word() & flag::DIRTY == 0 || piece.end_bytes() > object.length_bytes() {
+            return false;
+        }
+        self.memory
+            .frames
+            .arena()
+            .copy_in(&mut hold, piece.start, piece.bytes);
+        hold.mark_accessed();
+        true
+    }
+
+    /// Tags a page dirty before its bytes change, so that it cannot be dirty and unknown
+    /// (invariant D1).
+    fn tag_dirty(&self, handle: &Handle, page: u64) -> Result<(), Obstacle> {
+        if handle.object.is_anonymous() {
+            return Ok(());
+        }
+        let since = || Stamp::at(self.accounts.now_ms());
+        let tagged = lock(&handle.object.dirty).set_dirty(&self.slab, page, since);
+        tagged.map(|_| ()).map_err(|SlabFull| Obstacle::NeedsBlock)
+    }
+
+    /// Waits until nobody holds the page and no write in flight forbids changing it.
+    async fn page_is_free(&self, handle: &Handle, frame: u32, key: u64) -> Result<(), AccessError> {
+        let object = &*handle.object;
+        self.page_settles(object, frame, key, flag::EXCLUSIVE | handle.unwritable)
+            .await?;
+        let is_free = |word| word & crate::state::frame::HOLDS == 0;
+        let dropped = self.guard_drops(object, frame, key, is_free).await;
+        dropped.inspect_err(|_| self.accounts.mark(Mark::WriteHeld))
     }
 }
 

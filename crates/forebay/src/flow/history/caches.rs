@@ -62,7 +62,7 @@ impl Older<'_> {
         demand: impl Fn(&Asked) -> Demand,
         control: &mut ScanControl<'_>,
     ) -> u64 {
-        let owed = &self.reclaim.shrinkers.unused_files;
+        let owed = &self.reclaim.capacity.shrinkers.unused_files;
         let inodes = self.inode_caches();
         let retired: u64 = inodes.iter().map(|cache| cache.unused()).sum();
         let freeable = self.reclaim.pages.objects.unused_count() + retired;
@@ -87,7 +87,7 @@ impl Older<'_> {
         };
         self.reclaim.accounts.count(steal, freed);
         control.reclaimed += freed;
-        self.reclaim.charge_objects();
+        self.reclaim.capacity.charge_objects();
         freed
     }
 
@@ -149,7 +149,7 @@ impl Older<'_> {
             return dropped.freed;
         }
         self.retire_inode(file);
-        if self.reclaim.pages.are_objects_charged() && self.reclaim.forget_object(file) {
+        if self.reclaim.pages.are_objects_charged() && self.reclaim.capacity.forget_object(file) {
             self.reclaim.pages.objects.remove_closed(file, place);
         }
         dropped.freed

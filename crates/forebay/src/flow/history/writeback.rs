@@ -45,7 +45,10 @@ impl Older<'_> {
             }
             let met_again = control.who == Who::Kswapd && met_before;
             let met_again = met_again && flags.writeback.load(Ordering::Relaxed);
-            return self.reclaim.leave_in_writeback(hold, met_again, tally);
+            return self
+                .reclaim
+                .pages
+                .leave_in_writeback(hold, met_again, tally);
         }
         if verdict == Verdict::Activate {
             return Fate::Activate;
@@ -66,7 +69,7 @@ impl Older<'_> {
         if was_touched {
             return Fate::Keep;
         }
-        if is_anon && !self.reclaim.gives_slot(hold) {
+        if is_anon && !self.reclaim.pages.gives_slot(hold) {
             return Fate::OutOfTheWay;
         }
         tally.dirty_met += 1;
@@ -75,7 +78,7 @@ impl Older<'_> {
             return Fate::Keep;
         }
         if is_anon {
-            self.reclaim.page_out_or_put_off(hold)
+            self.reclaim.pages.page_out_or_put_off(hold)
         } else {
             Fate::PageOut
         }
@@ -116,7 +119,7 @@ impl Older<'_> {
             self.reclaim.accounts.count(Counter::NrVmscanWriteSkip, 1);
             return Fate::Keep;
         }
-        let fate = self.reclaim.leave_dirty_file(hold);
+        let fate = self.reclaim.pages.leave_dirty_file(hold);
         // Before 4.11 it stayed where it was.
         if stage == ReclaimWriteback::Marked {
             Fate::Keep

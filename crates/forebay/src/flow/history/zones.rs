@@ -80,7 +80,7 @@ impl Older<'_> {
         let Some(end) = short.map(|(class, _)| class).last() else {
             return Pass::Balanced;
         };
-        self.reclaim.age_active_anon(node, top, control).await;
+        self.reclaim.pages.age_active_anon(node, top, control).await;
         let (mut all_ok, mut is_urgent) = (true, false);
         for zone in self.reclaim.pages.memory.zones_up_to(node, end) {
             if zone.managed_pages() == 0 || self.is_hopeless(zone, control) {

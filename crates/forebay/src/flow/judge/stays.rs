@@ -2,7 +2,7 @@
 
 use crate::counters::Counter;
 use crate::flow::reclaim::Tally;
-use crate::parts::Reclaim;
+use crate::parts::{Pages, Reclaim};
 use crate::state::frame::{ExclusiveHold, flag};
 
 /// What becomes of a page.
@@ -18,7 +18,7 @@ pub(crate) enum Fate {
     PageOut,
 }
 
-impl Reclaim {
+impl Pages {
     /// The fate of a page whose write has not ended: it is marked and goes out of reclaim's way,
     /// and is freed when the write has ended. A page that is `met_again`, when every page that
     /// reclaim meets is like it, makes kswapd wait.
@@ -31,7 +31,7 @@ impl Reclaim {
         if met_again {
             tally.immediate += 1;
         } else {
-            self.pages.memory.frames.set(hold.frame(), flag::RECLAIM);
+            self.memory.frames.set(hold.frame(), flag::RECLAIM);
             tally.writeback += 1;
         }
         Fate::OutOfTheWay
@@ -39,7 +39,7 @@ impl Reclaim {
 
     /// Marks a dirty file page, so that it is freed as soon as its flusher has written it.
     pub(crate) fn leave_dirty_file(&self, hold: &ExclusiveHold<'_>) -> Fate {
-        self.pages.memory.frames.set(hold.frame(), flag::RECLAIM);
+        self.memory.frames.set(hold.frame(), flag::RECLAIM);
         self.accounts.count(Counter::NrVmscanImmediateReclaim, 1);
         Fate::OutOfTheWay
     }
@@ -53,7 +53,9 @@ impl Reclaim {
             Fate::PageOut
         }
     }
+}
 
+impl Reclaim {
     /// Whether the store of a page is congested.
     pub(crate) fn meets_congestion(&self, hold: &ExclusiveHold<'_>) -> bool {
         let is_congested = || {

@@ -160,7 +160,7 @@ fn from_4_12_on_refaults_open_the_active_file_list() {
         let control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
         let may_deactivate = || {
             engine
-                .reclaim
+                .pages
                 .scan_inputs(&engine.pages.memory.zones[0], &control)
                 .may_deactivate_file
         };

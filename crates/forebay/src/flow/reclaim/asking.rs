@@ -22,13 +22,13 @@ impl Reclaim {
     /// Asks the program's own caches for what `demand` says. One that panics is asked no more: its
     /// state may be broken, and the task that asks, kswapd perhaps, has to go on.
     pub(crate) fn ask_shrinkers(&self, demand: impl Fn(&Asked) -> Demand) {
-        for registered in self.shrinkers.all() {
+        for registered in self.capacity.shrinkers.all() {
             let Some(shrinker) = registered.shrinker() else {
                 continue;
             };
             let asked = AssertUnwindSafe(|| ask_one(&*shrinker, &registered.owed, &demand));
             let Ok(offered) = catch_unwind(asked) else {
-                self.shrinkers.remove(&registered);
+                self.capacity.shrinkers.remove(&registered);
                 self.accounts.count(Counter::ShrinkerPanics, 1);
                 self.accounts.mark(Mark::ShrinkerPanicked);
                 forebay_rt::say("a shrinker panicked; reclaim asks it no more");
@@ -40,14 +40,14 @@ impl Reclaim {
 
     /// Asks for the memory of closed files without pages, which is of use to nobody else.
     pub(crate) fn ask_closed_files(&self, demand: impl Fn(&Asked) -> Demand) {
-        let owed = &self.shrinkers.closed_files;
+        let owed = &self.capacity.shrinkers.closed_files;
         let mut demand = demand(&Asked {
             freeable: self.pages.objects.closed_count(),
             deferred: owed.take(),
             seeks: DEFAULT_SEEKS,
         });
         while let Some(batch) = demand.next_batch() {
-            self.forget_without_pages(batch);
+            self.capacity.forget_without_pages(batch);
         }
         owed.add(demand.owed());
         self.accounts.count(Counter::SlabsScanned, demand.offered());

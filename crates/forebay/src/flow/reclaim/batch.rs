@@ -5,17 +5,17 @@ use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Steps, Tally, Who};
 use crate::lists::{Effort, List};
 use crate::memory::Isolated;
-use crate::parts::Reclaim;
+use crate::parts::{Pages, Reclaim};
 use crate::state::flusher_requests::FlusherWork;
 use crate::state::zone::Zone;
 use forebay_base::sync::atomic::Ordering;
 use forebay_rt::{Charge, Work};
 
-impl Reclaim {
+impl Pages {
     /// Takes the processor time of looking at a batch. On a simulated machine it passes while the
     /// pages of the batch are off the list.
     async fn charge_scan(&self, zone: &Zone, pages: usize) {
-        let lock = self.pages.memory.lock_of_lists(zone);
+        let lock = self.memory.lock_of_lists(zone);
         let pages = pages as u64;
         let charge = self.rt.charge(Work::Scan { pages });
         charge.under_lock(lock, 1).await;
@@ -30,7 +30,7 @@ impl Reclaim {
         wanted: u64,
         priority: u32,
     ) -> u64 {
-        let batch = self.pages.memory.isolate(zone, list, wanted);
+        let batch = self.memory.isolate(zone, list, wanted);
         if batch.frames.is_empty() {
             return 0;
         }
@@ -43,12 +43,7 @@ impl Reclaim {
         let is_file = batch.list.is_file();
         let (mut deactivated, mut spared) = (0, 0);
         for &frame in taken.as_slice() {
-            if self
-                .pages
-                .memory
-                .lists
-                .age_active(&self.pages.memory.frames, frame)
-            {
+            if self.memory.lists.age_active(&self.memory.frames, frame) {
                 spared += 1;
             } else {
                 deactivated += 1;
@@ -62,10 +57,7 @@ impl Reclaim {
             written: 0,
             put_back: spared,
         };
-        self.pages
-            .memory
-            .lists
-            .note_effort(zone.number, is_file, effort);
+        self.memory.lists.note_effort(zone.number, is_file, effort);
         self.accounts.count(Counter::Pgrefill, nr_taken);
         self.accounts.count(Counter::Pgdeactivate, deactivated);
         self.accounts.record(&Event::MmVmscanLruShrinkActive {
@@ -76,7 +68,9 @@ impl Reclaim {
         });
         nr_taken
     }
+}
 
+impl Reclaim {
     /// Judges the pages of `batch` (spec/reclaim.md 2.7 and 3.1). Returns what it met.
     pub(super) async fn shrink_judged(
         &self,
@@ -87,7 +81,7 @@ impl Reclaim {
         if batch.frames.is_empty() {
             return Tally::default();
         }
-        self.charge_scan(batch.zone, batch.frames.len()).await;
+        self.pages.charge_scan(batch.zone, batch.frames.len()).await;
         let (tally, charge) = self.settle_judged(steps, batch, control);
         charge.await;
         tally
