@@ -21,7 +21,7 @@ const OWN_VECTORS: u32 = 128;
 
 impl Engine {
     /// Starts a kswapd for each node.
-    pub(crate) fn start(self: &Arc<Self>) {
+    pub(crate) fn start(&self) {
         for node in 0..self.pages.memory.nodes.len() {
             let reclaim = self.reclaim.clone();
             self.accounts.keep("kswapd", move || {
@@ -33,7 +33,7 @@ impl Engine {
 
     /// Registers `store` and starts its flusher.
     pub(crate) fn attach(
-        self: &Arc<Self>,
+        &self,
         store: Arc<dyn Store>,
         settings: BackingSettings,
         file_system: PastFileSystem,
@@ -54,7 +54,7 @@ impl Engine {
         })?;
         *lock(&backing.owner.attachment) = Some(attachment);
         attached.attached(Arc::new(OfStore {
-            engine: Arc::downgrade(self),
+            pages: Arc::downgrade(&self.pages),
             backing: backing.number,
         }));
         self.dirty.begin_drain(&backing);
