@@ -203,7 +203,7 @@ impl Contender for Kernel {
                     remarks.push("kernel: the slow disk is a loop device with a throttle".into());
                 }
             }
-            Phase::Memory | Phase::Growth => {}
+            _ => {}
         }
         if preparation.phase == Phase::Dirty {
             remarks.push("kernel: its set is cached in small folios".into());

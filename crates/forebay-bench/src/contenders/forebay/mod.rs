@@ -316,14 +316,7 @@ impl Contender for Forebay {
                 .sets
                 .iter()
                 .try_for_each(|set| read_through(set, u64::MAX))?,
-            Phase::Stream
-            | Phase::Order
-            | Phase::Mixed
-            | Phase::Commit
-            | Phase::Slow
-            | Phase::Mix
-            | Phase::Memory
-            | Phase::Growth => {}
+            _ => {}
         }
         if preparation.phase == Phase::Dirty {
             remarks.push("forebay: limits on dirty pages out of reach, as the kernel's are".into());
