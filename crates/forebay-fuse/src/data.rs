@@ -1,8 +1,8 @@
 //! The bytes of regular files, through the cache.
 
 use crate::content::{Content, access_errno, sync_errno};
-use crate::contents::ContentUse;
 use crate::folder::Folder;
+use crate::handles::ContentUse;
 use crate::handles::{Handle, OpenFile};
 use crate::inode::Inode;
 use crate::names::ChildName;

@@ -2,8 +2,8 @@
 //! be let go, which are to be settled, and who is woken for it. The thread that does this work is
 //! in `keeping`.
 
-use crate::folder::Limits;
 use crate::inode::Inode;
+use crate::shares::Shares;
 use forebay_base::sync::{
     Arc, Mutex,
     atomic::{AtomicBool, AtomicU64, Ordering},
@@ -18,6 +18,33 @@ use std::sync::{OnceLock, Weak};
 pub(crate) const RETIRING: usize = 64;
 /// Names that the kernel is asked to forget at a time.
 pub(crate) const PRUNED: usize = 512;
+
+/// How much may be held for files that are not open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Files that are held open by their path.
+    pub(crate) held: usize,
+    /// Contents of closed files.
+    pub(crate) closed_contents: usize,
+    /// Files that the kernel knows before it is asked to forget some.
+    pub(crate) inodes: usize,
+}
+
+impl Limits {
+    /// Shares of the descriptors that the process may open, and of its memory.
+    pub(crate) fn of(descriptors: u64, shares: &Shares) -> Limits {
+        /// Those that the server needs for itself, and for a few open files.
+        const RESERVED: usize = 96;
+        let descriptors = descriptors.min(1 << 20) as usize;
+        // Each takes two. An eighth holds names; what is left is for open files.
+        let contents = descriptors.saturating_sub(RESERVED) * 3 / 8;
+        Limits {
+            held: (descriptors / 8).clamp(16, 4_096),
+            closed_contents: contents.min(shares.objects() as usize / 4 * 3).max(16),
+            inodes: shares.names() as usize,
+        }
+    }
+}
 
 /// The work that is left. It holds no file: a removed one would keep its room on the disk, and one
 /// that still has content is in the table (invariant M1).
@@ -178,5 +205,24 @@ impl Work {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_closed_files_leaves_descriptors_for_open_ones() {
+        let shares = Shares::of(1 << 40);
+        for descriptors in [128_usize, 256, 1024, 20_000, 1 << 20] {
+            let limits = Limits::of(descriptors as u64, &shares);
+            let kept = limits.held + 2 * limits.closed_contents;
+            let left = descriptors - kept;
+            assert!(left >= descriptors / 16 + 64, "{left} of {descriptors}");
+        }
+        let limits = Limits::of(1 << 20, &Shares::of(64 << 20));
+        let objects = Shares::of(64 << 20).objects() as usize;
+        assert!(limits.closed_contents < objects, "and memory");
     }
 }

@@ -12,7 +12,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod agreement;
-mod anchor;
+mod allocation;
 mod attributes;
 mod buffers;
 mod change_gate;
@@ -23,9 +23,10 @@ mod crossing;
 mod data;
 mod description;
 mod directory;
+mod fd_cache;
 mod folder;
 mod handles;
-mod held;
+mod holding;
 mod identity;
 mod inode;
 mod keeper;

@@ -8,9 +8,9 @@
 //! reported by the next sync of the file if none has reported it yet.
 
 use crate::content::{Content, Slot};
+use crate::fd_cache::InodeFd;
 use crate::folder::Folder;
 use crate::handles::OpenFile;
-use crate::held::Held;
 use crate::inode::Inode;
 use forebay_base::sync::{Arc, atomic::Ordering};
 use forebay_rt::say;
@@ -28,7 +28,7 @@ pub(crate) struct Lost {
 impl Folder {
     /// Takes the content out if its commits fail for ever, nobody uses it (invariant M2) and all of
     /// it was written to the source.
-    pub(crate) fn take_lost(&self, slot: &mut Slot, held: &Held) -> Option<Lost> {
+    pub(crate) fn take_lost(&self, slot: &mut Slot, held: &InodeFd) -> Option<Lost> {
         if slot.users > 0 {
             return None;
         }

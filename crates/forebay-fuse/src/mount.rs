@@ -4,12 +4,13 @@ use crate::buffers::Buffers;
 use crate::change_gate::ChangeGate;
 use crate::crew::Crew;
 use crate::crossing::Crossings;
-use crate::folder::{Folder, Limits};
+use crate::fd_cache::FdCache;
+use crate::folder::Folder;
 use crate::handles::HandleTable;
-use crate::held::Shelf;
 use crate::identity::identity_of;
 use crate::inode::InodeTable;
 use crate::keeper::Keeper;
+use crate::keeper::Limits;
 use crate::mount_point::MountPoint;
 use crate::mounts::name_of;
 use crate::permissions::foreign_list;
@@ -496,7 +497,7 @@ pub(crate) fn build(
         change_gate: Arc::new(ChangeGate::default()),
         buffers: Arc::new(Buffers::new(settings.shares.request_bytes() as usize)),
         keeper: Keeper::new(),
-        shelf: Shelf::new(limits.held),
+        fd_cache: FdCache::new(limits.held),
         limits,
         request_bytes: settings.shares.request_bytes(),
         rooms: Rooms::new(settings.source.clone()),

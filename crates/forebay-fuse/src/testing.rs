@@ -1,9 +1,10 @@
 //! A folder for one test, without a mount: the test calls what the kernel would request.
 
 use crate::crew::Crew;
-use crate::folder::{Folder, Limits};
+use crate::folder::Folder;
 use crate::handles::{Handle, OpenFile};
 use crate::inode::{Inode, ROOT};
+use crate::keeper::Limits;
 use crate::mount::{MountFlags, MountParts, MountSettings, build};
 use crate::names::ChildName;
 use crate::permissions::Caller;
