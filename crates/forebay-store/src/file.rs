@@ -4,12 +4,12 @@
 use crate::Unwritten;
 use crate::crew::Crew;
 use crate::files::{Files, OpenError, OpenFile, OpenMode, Opened};
-use crate::inbox::{MemoryNews, MemoryRange};
 use crate::io::{Io, Memory};
 use crate::positioned::PositionedQueue;
 use crate::request::ObjectId;
 use crate::transfer::Addressed;
-use crate::uring::Ring;
+use crate::uring::Submitter;
+use crate::uring::submit_queue::{MemoryNews, MemoryRange};
 use crate::{Durability, Failure, Geometry, Store};
 use forebay_base::PAGE_BYTES;
 
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Threads that may wait for their own requests at a time; each takes two descriptors. More of them
 /// are woken by the ring thread.
-const OWN_LANES: usize = 32;
+const THREAD_RINGS: usize = 32;
 
 /// A file that the store has open. It is not closed before this is dropped.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ pub struct FileStore {
 }
 
 enum Body {
-    Uring(Ring),
+    Uring(Submitter),
     Positioned(Pool),
 }
 
@@ -135,10 +135,10 @@ impl FileStore {
         let ring = match settings.method {
             Method::Positioned => None,
             Method::Uring => {
-                let ring = Ring::start(depth, pages, OWN_LANES);
+                let ring = Submitter::start(depth, pages, THREAD_RINGS);
                 Some(ring.map_err(StartError::Uring)?)
             }
-            Method::Auto => Ring::start(depth, pages, OWN_LANES)
+            Method::Auto => Submitter::start(depth, pages, THREAD_RINGS)
                 .map_err(|refusal| uring_refusal = Some(refusal.to_string()))
                 .ok(),
         };

@@ -20,7 +20,6 @@ pub mod error;
 mod file;
 mod files;
 mod holes;
-mod inbox;
 pub mod io;
 mod memory;
 mod positioned;

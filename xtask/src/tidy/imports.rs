@@ -17,8 +17,6 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
     ("forebay-lab", &["launch", "run", "scenario", "workload"]),
     ("forebay-lab", &["swarm/crash", "swarm/store"]),
-    ("forebay-store", &["commits", "files", "transfer"]),
-    ("forebay-store", &["inbox", "uring/own"]),
 ];
 
 /// The path of a module from the root of its crate.

@@ -22,7 +22,7 @@ crates/forebay-store/src/io/hedge.rs: pages of attempts to read
 crates/forebay-store/src/io/mirror.rs: pages of a write, for its copies
 crates/forebay-store/src/transfer.rs: bytes that the system has filled
 crates/forebay-store/src/positioned.rs: pages handed to the system
-crates/forebay-store/src/uring/lane.rs: the ring of the kernel
+crates/forebay-store/src/uring/ring.rs: the ring of the kernel
 crates/forebay-store/src/uring/memory.rs: memory pinned for the ring
 crates/forebay-store/tests/support/arena.rs: pages for the contract
 ";
