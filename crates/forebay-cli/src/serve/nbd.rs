@@ -306,7 +306,7 @@ async fn end(server: &Server, cache: &Cache, losses: &Losses, rt: &Rt) {
     server.drain();
     let mut left = Left::new(cache, rt);
     let report = || {
-        let cut = server.cut_deaf(DRAIN_PATIENCE);
+        let cut = server.cut_stalled(DRAIN_PATIENCE);
         if cut > 0 {
             say(format_args!(
                 "{cut} clients do not read their answers and are cut off"

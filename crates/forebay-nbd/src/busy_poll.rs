@@ -16,16 +16,16 @@ const LONGEST_REST: u32 = 256;
 
 /// What a connection's thread knows of the use of its looks.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct BusyPoll {
     /// Sleeps that are still to come without a look.
     rest: u32,
     /// How many there were after the last look in vain; 0 if the last one found something.
     last_rest: u32,
 }
 
-impl Watch {
+impl BusyPoll {
     /// How often to look before the sleep that is due now.
-    pub(crate) fn looks(&mut self) -> u32 {
+    pub(crate) fn polls(&mut self) -> u32 {
         if self.rest == 0 {
             return LOOKS;
         }
@@ -77,9 +77,9 @@ mod tests {
     use super::*;
 
     /// Sleeps without a look until the next one.
-    fn rest(watch: &mut Watch) -> u32 {
+    fn rest(busy_poll: &mut BusyPoll) -> u32 {
         let mut rest = 0;
-        while watch.looks() == 0 {
+        while busy_poll.polls() == 0 {
             rest += 1;
         }
         rest
@@ -87,18 +87,18 @@ mod tests {
 
     #[test]
     fn looks_in_vain_become_seldom_and_a_find_makes_them_frequent() {
-        let mut watch = Watch::default();
+        let mut busy_poll = BusyPoll::default();
         for expected in [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 256] {
-            assert_eq!(rest(&mut watch), expected);
-            watch.ended(false);
+            assert_eq!(rest(&mut busy_poll), expected);
+            busy_poll.ended(false);
         }
-        assert_eq!(rest(&mut watch), 256);
+        assert_eq!(rest(&mut busy_poll), 256);
         for _ in 0..3 {
-            watch.ended(true);
-            assert_eq!(rest(&mut watch), 0);
+            busy_poll.ended(true);
+            assert_eq!(rest(&mut busy_poll), 0);
         }
-        watch.ended(false);
-        assert_eq!(rest(&mut watch), 1);
+        busy_poll.ended(false);
+        assert_eq!(rest(&mut busy_poll), 1);
     }
 
     #[test]
