@@ -31,8 +31,8 @@ pub(crate) mod thread_rings;
 
 /// With this many requests in flight the ring thread waits for one more of them at once.
 const IN_FLIGHT_FOR_ONE_MORE: usize = 8;
-/// The bell's number among the watched descriptors; kept rings have smaller numbers.
-const BELL: u32 = u32::MAX;
+/// The number of the queue's descriptor among the watched descriptors; kept rings have smaller numbers.
+const WAKE_FD: u32 = u32::MAX;
 
 /// The submitters' side of the ring.
 pub(crate) struct Submitter {
@@ -136,7 +136,7 @@ impl RingThread {
             .is_ok()
             .then(Registered::new);
         let mut ring = Ring::new(uring, depth, max_io_pages, registered);
-        ring.watch(parts.queue.bell().as_fd(), BELL, true);
+        ring.watch(parts.queue.wake_fd().as_fd(), WAKE_FD, true);
         ring.uring.submit()?;
         Ok(RingThread {
             ring,
@@ -163,7 +163,7 @@ impl RingThread {
     }
 
     /// Starts requests until none are left or there is no room. If there is no room, the next
-    /// completion wakes the thread, so nobody has to ring the bell.
+    /// completion wakes the thread, so nobody has to wake it.
     fn take_and_start(&mut self) -> Found {
         let mut found = Found::Some;
         while found == Found::Some && self.ring.has_room() {
@@ -197,7 +197,7 @@ impl RingThread {
     }
 
     /// Submits all new entries to the kernel and sleeps until something completes. If it sleeps
-    /// until several answers have come, nobody has to ring the bell.
+    /// until several answers have come, nobody has to wake it.
     fn enter(&mut self) {
         let wanted = self.ring.answers_to_wait_for(IN_FLIGHT_FOR_ONE_MORE);
         if wanted > 1 {
@@ -212,12 +212,12 @@ impl RingThread {
                 Answer::Ended(transfer, result) => transfer.finish(result),
                 Answer::NotHere(transfer) => self.elsewhere(transfer),
                 Answer::Ready {
-                    number: BELL,
+                    number: WAKE_FD,
                     is_over,
                 } => {
                     if is_over {
-                        let bell = self.parts.queue.bell().as_fd();
-                        self.ring.watch(bell, BELL, true);
+                        let wake_fd = self.parts.queue.wake_fd().as_fd();
+                        self.ring.watch(wake_fd, WAKE_FD, true);
                     }
                 }
                 Answer::Ready { number, .. } => self.reap_kept(number),

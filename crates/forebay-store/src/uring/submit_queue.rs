@@ -11,11 +11,11 @@ use std::collections::VecDeque;
 
 /// Requests and news for the ring thread.
 ///
-/// The bell is rung only for a thread that sleeps, once for each sleep: under load, requests are
+/// The ring thread is woken only while it sleeps, once for each sleep: under load, requests are
 /// taken over in batches, and no system call is spent to announce them.
 pub(crate) struct SubmitQueue {
     content: Mutex<Content>,
-    bell: OwnedFd,
+    wake_fd: OwnedFd,
 }
 
 struct Content {
@@ -105,7 +105,7 @@ impl MemoryRange {
 pub(crate) enum Found {
     /// Something was taken.
     Some,
-    /// Nothing, and more will come. The bell will ring.
+    /// Nothing, and more will come. A wake-up will announce it.
     Nothing,
     /// Nothing, and nothing will come any more.
     End,
@@ -119,14 +119,14 @@ impl SubmitQueue {
                 stop: false,
                 asleep: false,
             }),
-            bell: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
+            wake_fd: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
         })
     }
 
     /// The event counter that becomes readable when the ring thread should look here. It is never
-    /// read: each ring is an event of its own.
-    pub(crate) fn bell(&self) -> &OwnedFd {
-        &self.bell
+    /// read: each wake-up is an event of its own.
+    pub(crate) fn wake_fd(&self) -> &OwnedFd {
+        &self.wake_fd
     }
 
     pub(crate) fn push(&self, request: Addressed) {
@@ -164,7 +164,7 @@ impl SubmitQueue {
             std::mem::take(&mut content.asleep)
         };
         if wake {
-            rustix::io::retry_on_intr(|| rustix::io::write(&self.bell, &1_u64.to_ne_bytes()))
+            rustix::io::retry_on_intr(|| rustix::io::write(&self.wake_fd, &1_u64.to_ne_bytes()))
                 .expect("an event counter takes one more: 2^64 would have to come before");
         }
     }

@@ -3,7 +3,7 @@
 use super::ring::{Answer, Ring};
 use crate::error::Failure;
 use crate::transfer::Transfer;
-use forebay_rt::driver::Bell;
+use forebay_rt::driver::DriverWaker;
 use io_uring::IoUring;
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,24 +14,24 @@ const DEPTH: usize = 32;
 /// Most pages of a request in a ring. A longer request takes so long that a switch of threads costs
 /// nothing in comparison.
 pub(super) const MOST_PAGES: usize = 32;
-/// The bell's number among the descriptors that a ring watches.
-const BELL: u32 = 0;
+/// The waker's number among the descriptors that a ring watches.
+const WAKER: u32 = 0;
 
 /// Ends the sleep of a thread in its ring. The event counter is never read: each ring is a separate
 /// event.
 pub(super) struct RingWaker(OwnedFd);
 
-impl Bell for RingWaker {
-    fn ring(&self) {
+impl DriverWaker for RingWaker {
+    fn wake(&self) {
         rustix::io::retry_on_intr(|| rustix::io::write(&self.0, &1_u64.to_ne_bytes()))
             .expect("an event counter takes one more: it holds almost 2^64");
     }
 }
 
-/// A ring that goes from one thread to another, and its bell.
+/// A ring that goes from one thread to another, and its waker.
 pub(crate) struct ThreadRing {
     pub(super) ring: Ring,
-    pub(super) bell: Arc<RingWaker>,
+    pub(super) waker: Arc<RingWaker>,
 }
 
 /// A transfer that has ended; or one that was cancelled before it began.
@@ -44,12 +44,12 @@ impl ThreadRing {
             .setup_coop_taskrun()
             .build(entries)
             .or_else(|_| IoUring::new(entries))?;
-        let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
+        let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
         let mut ring = Ring::new(uring, DEPTH, MOST_PAGES, None);
-        ring.watch(bell.as_fd(), BELL, true);
+        ring.watch(event.as_fd(), WAKER, true);
         Ok(ThreadRing {
             ring,
-            bell: Arc::new(RingWaker(bell)),
+            waker: Arc::new(RingWaker(event)),
         })
     }
 
@@ -69,7 +69,7 @@ impl ThreadRing {
                 Answer::Ended(transfer, result) => return Some(Ok((transfer, result))),
                 Answer::NotHere(transfer) => return Some(Err(transfer)),
                 Answer::Ready { is_over: true, .. } => {
-                    self.ring.watch(self.bell.0.as_fd(), BELL, true);
+                    self.ring.watch(self.waker.0.as_fd(), WAKER, true);
                 }
                 Answer::Ready { is_over: false, .. } => {}
             }

@@ -22,7 +22,7 @@ use crate::transfer::{Addressed, Transfer};
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicUsize, Ordering};
 use forebay_base::sync::{Mutex, lock};
-use forebay_rt::driver::{self, Bell, Driver, Turn};
+use forebay_rt::driver::{self, Driver, DriverWaker, Turn};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -128,7 +128,7 @@ impl ThreadRings {
         let Some(ring) = self.take() else {
             return false;
         };
-        driver::lend(&OwnDriver, Arc::clone(&ring.bell) as Arc<dyn Bell>);
+        driver::lend(&OwnDriver, Arc::clone(&ring.waker) as Arc<dyn DriverWaker>);
         let rings = Arc::clone(self);
         OWN.with_borrow_mut(|own| *own = Some(Borrowed { ring, rings }));
         true
