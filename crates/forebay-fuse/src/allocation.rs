@@ -12,8 +12,8 @@ use crate::fd_cache::InodeFd;
 use crate::folder::Folder;
 use crate::handles::OpenFile;
 use crate::inode::Inode;
-use crate::keeper::RETIRING;
 use crate::losses::name_of;
+use crate::reaper::RETIRING;
 use crate::room::{Counts, ENOUGH_BYTES, Room, Shortage};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Arc, atomic::Ordering, lock};
@@ -219,12 +219,12 @@ impl Folder {
             errno.raw_os_error(),
         ));
         // It looks whether there is room again.
-        self.keeper.news.wake_all();
+        self.reaper.news.wake_all();
     }
 
     /// Takes note of an error that a close or a sync reports: where the source refused what it
     /// seemed to have room for, each write is asked about from now on.
-    pub(crate) fn note_failure(&self, open: &OpenFile, errno: Errno) {
+    pub(crate) fn record_failure(&self, open: &OpenFile, errno: Errno) {
         if !matches!(errno, Errno::NOSPC | Errno::DQUOT) {
             return;
         }
@@ -289,7 +289,7 @@ mod tests {
         let refuses = FaultAction::Fail(Failure::OverQuota);
         bench.faults.inject(Fault::each(IoKind::Write, refuses));
         folder.write(&open, &[7; 4096], 0, false).unwrap();
-        folder.note_failure(&open, Errno::DQUOT);
+        folder.record_failure(&open, Errno::DQUOT);
         let room = folder.room_of(&open.used.content);
         let lose_witness = || {
             let mut shortage = lock(&room.shortage);
@@ -303,7 +303,7 @@ mod tests {
             Some(Errno::DQUOT),
             "something is still to be written"
         );
-        folder.note_failure(&open, Errno::NOSPC);
+        folder.record_failure(&open, Errno::NOSPC);
         let known = lock(&room.shortage).clone().unwrap();
         assert_eq!(known.errno, Errno::DQUOT, "it is the same shortage");
         assert!(

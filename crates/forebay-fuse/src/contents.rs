@@ -139,10 +139,10 @@ impl Folder {
         let (folder, inode) = (self.clone(), inode.clone());
         // The end of the mount waits for it, unless the end has begun.
         let inside = self.change_gate.enter();
-        self.crew.leave(Box::new(move || {
+        self.workers.leave(Box::new(move || {
             let committed = folder.commit_beside(&inode, true);
             if let Err(errno) = committed {
-                folder.note_loss(&inode, errno);
+                folder.record_loss(&inode, errno);
             }
             drop(inside);
             let giving_up = folder.clone();
@@ -150,7 +150,7 @@ impl Folder {
                 // A commit that was under way learns of an error that another caller got before us.
                 let failure = giving_up.give_up(&content).await;
                 if let (Ok(()), Some(failure)) = (committed, failure) {
-                    giving_up.note_loss(&inode, errno_of(failure));
+                    giving_up.record_loss(&inode, errno_of(failure));
                 }
             });
         }));
@@ -255,7 +255,7 @@ impl Folder {
             slot.users == 0 && slot.content.is_some() && !std::mem::replace(&mut slot.in_line, true)
         });
         if joins {
-            self.keeper.closed(&inode, true, false, self.limits);
+            self.reaper.closed(&inode, true, false, self.limits);
         }
     }
 
@@ -288,7 +288,7 @@ impl Closing for Folder {
         let joins = inode
             .content
             .with(|slot| !std::mem::replace(&mut slot.in_line, true));
-        self.keeper
+        self.reaper
             .closed(inode, joins, !content.is_settled(), self.limits);
     }
 }

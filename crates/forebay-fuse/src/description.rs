@@ -51,7 +51,7 @@ impl Folder {
                 None => content.overlay(&mut stat),
             }
         }
-        inode.note_reported_length(stat.st_size as u64);
+        inode.record_reported_length(stat.st_size as u64);
         Ok(attributes(inode.id, &stat))
     }
 

@@ -3,15 +3,15 @@
 use crate::buffers::Buffers;
 use crate::change_gate::ChangeGate;
 use crate::content::Content;
-use crate::crew::Crew;
 use crate::crossing::Crossings;
 use crate::fd_cache::FdCache;
 use crate::handles::HandleTable;
 use crate::inode::{Inode, InodeTable};
-use crate::keeper::{Keeper, Limits};
+use crate::reaper::{Limits, Reaper};
 use crate::refusals::Refusals;
 use crate::room::Rooms;
 use crate::source::Descriptors;
+use crate::worker_pool::WorkerPool;
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::{Arc, atomic::AtomicU64};
 use forebay_rt::Rt;
@@ -34,12 +34,12 @@ pub(crate) struct Folder {
     pub(crate) crossings: Crossings,
     pub(crate) handles: HandleTable,
     pub(crate) through: Descriptors,
-    pub(crate) crew: Arc<Crew>,
+    pub(crate) workers: Arc<WorkerPool>,
     /// The threads that make the kernel drop pages, and wait for it.
-    pub(crate) droppers: Arc<Crew>,
+    pub(crate) droppers: Arc<WorkerPool>,
     pub(crate) change_gate: Arc<ChangeGate>,
     pub(crate) buffers: Arc<Buffers>,
-    pub(crate) keeper: Keeper,
+    pub(crate) reaper: Reaper,
     pub(crate) fd_cache: FdCache,
     pub(crate) limits: Limits,
     /// Bytes of one request at most.
@@ -88,6 +88,6 @@ impl Folder {
     pub(crate) fn let_go(&self, inode: &Inode, content: &Content) {
         self.files.forget(content.object);
         self.inodes.content_gone(inode);
-        self.keeper.spared.wake_all();
+        self.reaper.spared.wake_all();
     }
 }

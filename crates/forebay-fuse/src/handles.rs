@@ -37,7 +37,7 @@ impl Drop for ContentUse {
         });
         if is_last {
             // The kernel has seen each write and cut.
-            self.inode.note_reported_length(self.content.file.len());
+            self.inode.record_reported_length(self.content.file.len());
             self.closing
                 .clone()
                 .content_closed(&self.inode, &self.content);

@@ -15,7 +15,7 @@ use crate::fd_cache::{InodeFd, is_lacking};
 use crate::folder::Folder;
 use crate::identity::{Identity, identity_of};
 use crate::inode::Inode;
-use crate::keeper::RETIRING;
+use crate::reaper::RETIRING;
 use crate::source::PATH_ONLY;
 use forebay_base::Span;
 use forebay_base::sync::{Arc, lock};
@@ -176,7 +176,7 @@ impl Folder {
         let began = self.rt.now();
         let mut last_hope = began;
         loop {
-            let spared = self.keeper.spared.listen();
+            let spared = self.reaper.spared.listen();
             let is_spared = self.spare_by_writing();
             // Others may take the spared descriptors.
             let last = self.sparing(&mut attempt);
@@ -184,7 +184,7 @@ impl Folder {
                 return last;
             }
             let now = self.rt.now();
-            if is_spared || self.keeper.is_retiring() {
+            if is_spared || self.reaper.is_retiring() {
                 last_hope = now;
             }
             if now.since(last_hope) >= WAIT_FOR_REQUESTS || now.since(began) >= LONGEST_WAIT {
@@ -199,8 +199,8 @@ impl Folder {
     /// contents that nobody uses and that the source has whole.
     pub(crate) fn spare(&self) {
         self.fd_cache.clear();
-        self.keeper.descriptors_missing();
-        for inode in self.keeper.closed_files() {
+        self.reaper.descriptors_missing();
+        for inode in self.reaper.closed_files() {
             self.let_go_if_settled(&inode);
         }
     }
@@ -208,7 +208,7 @@ impl Folder {
     /// Writes contents that nobody uses, the first closed first, until some were let go. Returns
     /// whether any was.
     fn spare_by_writing(&self) -> bool {
-        let mut unused = self.keeper.closed_files();
+        let mut unused = self.reaper.closed_files();
         unused.retain(|inode| !inode.content.is_in_use());
         // One is enough for the caller.
         unused.chunks(RETIRING).any(|inodes| {

@@ -50,7 +50,7 @@ fn what_is_written_for_its_descriptors_is_committed_together() {
     until("they wait for each other", || bench.faults.held() == 2);
     assert_eq!(bench.faults.release(), 2);
     caller.unwrap().join();
-    let kept = bench.folder.keeper.closed_files();
+    let kept = bench.folder.reaper.closed_files();
     assert!(kept.iter().all(|inode| inode.content.is_empty()));
     block_on(bench.cache.close()).unwrap();
 }

@@ -125,7 +125,7 @@ impl Inode {
     }
 
     /// Notes whether bytes can only be appended to it.
-    pub(crate) fn note_appends_only(&self, appends_only: bool) {
+    pub(crate) fn record_appends_only(&self, appends_only: bool) {
         if self.appends_only() != appends_only {
             self.appends_only.store(appends_only, Ordering::Relaxed);
         }
@@ -137,7 +137,7 @@ impl Inode {
     }
 
     /// Notes the length that the kernel knows from now on.
-    pub(crate) fn note_reported_length(&self, length_bytes: u64) {
+    pub(crate) fn record_reported_length(&self, length_bytes: u64) {
         self.reported_length.store(length_bytes, Ordering::Relaxed);
     }
 
@@ -254,7 +254,7 @@ impl InodeTable {
     }
 
     /// Numbers of files of `device` are made of theirs and of `seed`.
-    pub(crate) fn note_device(&self, device: u64, seed: u64) {
+    pub(crate) fn record_device(&self, device: u64, seed: u64) {
         lock(&self.table).seeds.insert(device, seed);
     }
 

@@ -62,7 +62,7 @@ impl Folder {
     }
 
     /// Notes the loss of a content that another one has already replaced: no program got the error.
-    pub(crate) fn note_loss(&self, inode: &Inode, errno: Errno) {
+    pub(crate) fn record_loss(&self, inode: &Inode, errno: Errno) {
         // A caller that sees the count finds the loss at the next sync.
         inode
             .content
@@ -112,7 +112,7 @@ impl Folder {
         if let Some(failure) = self.files.commit_failure(content.object) {
             // The cache does not have the failure if the commit was waived.
             synced = synced.and(Err(errno_of(failure)));
-            content.note_loss_reported();
+            content.record_loss_reported();
         }
         let earlier = inode.content.with(|slot| slot.unreported_loss.take());
         synced.and(earlier.map_or(Ok(()), Err))

@@ -84,10 +84,10 @@ impl Folder {
         self.learn_device(&found.identity, parent, name);
         self.recognize(&found.identity, parent);
         let inode = self.inodes.look_up(found.identity, parent, name);
-        inode.note_appends_only(found.appends_only);
+        inode.record_appends_only(found.appends_only);
         parent.listing.told(self.rt.now());
         self.unpin(&inode);
-        self.keeper.looked_up(self.inodes.len(), self.limits);
+        self.reaper.looked_up(self.inodes.len(), self.limits);
         Ok((inode, found.stat))
     }
 
@@ -190,7 +190,7 @@ impl Folder {
     }
 
     /// Remembers a new name of a file, instead of the one that it may have lost.
-    fn note_name(&self, parent: &InodeFd, name: &OsStr) {
+    fn record_name(&self, parent: &InodeFd, name: &OsStr) {
         if let Some(inode) = self.known(parent.as_fd(), name) {
             inode.set_name(parent, name);
             self.unpin(&inode);
@@ -225,9 +225,9 @@ impl Folder {
             }
         }
         renamed?;
-        self.note_name(&new_parent, to.name);
+        self.record_name(&new_parent, to.name);
         if flags.contains(RenameFlags::EXCHANGE) {
-            self.note_name(&parent, from.name);
+            self.record_name(&parent, from.name);
         }
         moved.map_or(Ok(()), |inode| self.metadata_changed(&inode))
     }

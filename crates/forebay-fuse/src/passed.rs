@@ -17,7 +17,7 @@ impl Folder {
         job: impl FnOnce(Result<&PassedFile, Errno>) + Send + 'static,
     ) {
         match self.handles.passed(handle) {
-            Some(passed) => self.crew.run(move || job(Ok(&passed))),
+            Some(passed) => self.workers.run(move || job(Ok(&passed))),
             None => job(Err(Errno::BADF)),
         }
     }

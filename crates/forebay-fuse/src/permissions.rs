@@ -178,7 +178,7 @@ impl Folder {
         kernel_drops(self.through.change_mode(inode, left))?;
         // The kernel would show, and apply, the bits for as long as it considers the attributes
         // valid.
-        self.keeper.attributes_changed(INodeNo(inode.id));
+        self.reaper.attributes_changed(INodeNo(inode.id));
         Ok(())
     }
 

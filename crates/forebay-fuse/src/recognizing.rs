@@ -34,7 +34,7 @@ impl Folder {
                 seed.value()
             }
         };
-        self.inodes.note_device(device, seed);
+        self.inodes.record_device(device, seed);
     }
 
     /// Takes note that the file at the place of `found` is `found`, if it is still the same file.

@@ -33,7 +33,7 @@ impl Commits {
     }
 
     /// A write could not be made durable, though it could be made.
-    pub(crate) fn note_failure(&self, failure: Failure) {
+    pub(crate) fn record_failure(&self, failure: Failure) {
         lock(&self.state).failure.get_or_insert(failure);
     }
 

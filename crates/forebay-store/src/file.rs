@@ -2,11 +2,11 @@
 //! reads and writes elsewhere.
 
 use crate::Unwritten;
-use crate::crew::Crew;
 use crate::files::{Files, OpenError, OpenFile, OpenMode, Opened};
 use crate::io::{Io, Memory};
 use crate::positioned::PositionedQueue;
 use crate::request::ObjectId;
+use crate::thread_group::ThreadGroup;
 use crate::transfer::Addressed;
 use crate::uring::Submitter;
 use crate::uring::submit_queue::{MemoryNews, MemoryRange};
@@ -359,7 +359,7 @@ impl Store for FileStore {
 /// The threads of the positioned body.
 struct Pool {
     queue: Arc<PositionedQueue>,
-    crew: Crew,
+    threads: ThreadGroup,
 }
 
 impl Pool {
@@ -369,11 +369,11 @@ impl Pool {
     fn start(queue_depth: usize, max_io_pages: usize) -> std::io::Result<Pool> {
         let mut pool = Pool {
             queue: Arc::new(PositionedQueue::new(queue_depth)),
-            crew: Crew::default(),
+            threads: ThreadGroup::default(),
         };
         for _ in 0..queue_depth.min(Pool::MOST_THREADS) {
             let queue = Arc::clone(&pool.queue);
-            pool.crew
+            pool.threads
                 .start("forebay-file", move || queue.work(max_io_pages))?;
         }
         Ok(pool)
@@ -383,7 +383,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.queue.stop();
-        self.crew.join();
+        self.threads.join();
     }
 }
 

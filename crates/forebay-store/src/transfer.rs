@@ -256,7 +256,7 @@ impl Transfer {
     fn finish_write(self) {
         if let Some(errno) = self.durable_errno {
             let failure = Failure::from_errno(errno.raw_os_error());
-            self.file.commits().note_failure(failure);
+            self.file.commits().record_failure(failure);
         }
         if self.durable && self.file.commits().failure().is_none() {
             self.io.succeed_durably();

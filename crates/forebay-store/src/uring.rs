@@ -9,10 +9,10 @@
 //! what the ring cannot do (lengths, and zeros where no hole can be punched). The ring thread also
 //! keeps the rings of threads that went on without waiting for their answers.
 
-use crate::crew::Crew;
 use crate::positioned::PositionedQueue;
 use crate::registered::{PLACES, Registered};
 use crate::request::IoKind;
+use crate::thread_group::ThreadGroup;
 use crate::transfer::{Addressed, Transfer};
 use forebay_rt::wait::Slot;
 use io_uring::IoUring;
@@ -31,13 +31,13 @@ pub(crate) mod thread_rings;
 
 /// With this many requests in flight the ring thread waits for one more of them at once.
 const IN_FLIGHT_FOR_ONE_MORE: usize = 8;
-/// The number of the queue's descriptor among the watched descriptors; kept rings have smaller numbers.
+/// The number of the queue's descriptor among the watched ones; kept rings have smaller numbers.
 const WAKE_FD: u32 = u32::MAX;
 
 /// The submitters' side of the ring.
 pub(crate) struct Submitter {
     own: Arc<ThreadRings>,
-    crew: Crew,
+    threads: ThreadGroup,
 }
 
 impl Submitter {
@@ -54,7 +54,7 @@ impl Submitter {
         let queue = Arc::new(SubmitQueue::new(2 * queue_depth)?);
         let own = Arc::new(ThreadRings::new(Arc::clone(&queue), queue_depth, most_own));
         let helper = Arc::new(PositionedQueue::new(16));
-        let mut crew = Crew::default();
+        let mut threads = ThreadGroup::default();
         let started = Arc::new(Slot::new());
         let for_ring = RingParts {
             queue,
@@ -62,7 +62,7 @@ impl Submitter {
             helper: Arc::clone(&helper),
         };
         let answer = Arc::clone(&started);
-        crew.start("forebay-ring", move || {
+        threads.start("forebay-ring", move || {
             match RingThread::new(for_ring, queue_depth, max_io_pages, most_own) {
                 Ok(ring_thread) => {
                     answer.set(Ok(()));
@@ -73,12 +73,12 @@ impl Submitter {
         })?;
         forebay_rt::block_on(started.take())?;
         let for_helper = Arc::clone(&helper);
-        let submitter = Submitter { own, crew };
+        let submitter = Submitter { own, threads };
         submitter.with_helper(move || for_helper.work(max_io_pages))
     }
 
     fn with_helper(mut self, work: impl FnOnce() + Send + 'static) -> std::io::Result<Submitter> {
-        self.crew.start("forebay-ring-helper", work)?;
+        self.threads.start("forebay-ring-helper", work)?;
         Ok(self)
     }
 
@@ -98,7 +98,7 @@ impl Submitter {
 impl Drop for Submitter {
     fn drop(&mut self) {
         self.own.stop();
-        self.crew.join();
+        self.threads.join();
     }
 }
 

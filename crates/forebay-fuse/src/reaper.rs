@@ -1,6 +1,6 @@
-//! The keeper's state: the work that is left after the requests. Which closed files are in line to
+//! The reaper's state: the work that is left after the requests. Which closed files are in line to
 //! be let go, which are to be settled, and who is woken for it. The thread that does this work is
-//! in `keeping`.
+//! in `reaper_thread`.
 
 use crate::inode::Inode;
 use crate::shares::Shares;
@@ -49,7 +49,7 @@ impl Limits {
 /// The work that is left. It holds no file: a removed one would keep its room on the disk, and one
 /// that still has content is in the table (invariant M1).
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct Reaper {
     work: Mutex<Work>,
     pub(crate) news: WaitQueue,
     /// For requests that have no descriptor: woken when contents were let go.
@@ -71,9 +71,9 @@ struct Work {
     unsettled: BTreeMap<u64, Weak<Inode>>,
 }
 
-impl Keeper {
-    pub(crate) fn new() -> Keeper {
-        Keeper {
+impl Reaper {
+    pub(crate) fn new() -> Reaper {
+        Reaper {
             work: Mutex::new(Work::default()),
             news: WaitQueue::new(),
             spared: WaitQueue::new(),
@@ -87,7 +87,7 @@ impl Keeper {
 
     /// Takes the connection over which the kernel learns of names; called once.
     pub(crate) fn set_notifier(&self, notifier: Notifier) {
-        // A second session would be another folder with another keeper.
+        // A second session would be another folder with another reaper.
         let _ = self.notifier.set(notifier);
     }
 
@@ -112,7 +112,7 @@ impl Keeper {
         if joins {
             work.line.push_back(Arc::downgrade(inode));
         }
-        // A wake-up for each close would cost more than the work of the keeper.
+        // A wake-up for each close would cost more than the work of the reaper.
         let surplus = RETIRING.min(limits.closed_contents / 32);
         let mut has_news = work.line.len() > limits.closed_contents + surplus;
         if unsettled {
@@ -159,7 +159,7 @@ impl Keeper {
         self.retiring.available() < RETIRING
     }
 
-    /// Ends the keeper's thread.
+    /// Ends the reaper's thread.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.news.wake_all();
