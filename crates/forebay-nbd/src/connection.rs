@@ -244,7 +244,7 @@ where
             if !self.may_write() {
                 self.state.writes.end();
             }
-            if !moved && woken == 0 && !self.watches() {
+            if !moved && woken == 0 && !self.busy_polls() {
                 self.sleep()?;
             }
         }
@@ -337,18 +337,18 @@ where
         }
     }
 
-    /// Looks for the next request for a moment, if the client is the only one, asks one thing at a
+    /// Polls for the next request for a moment, if the client is the only one, asks one thing at a
     /// time and has its answer. True if something has come.
-    fn watches(&mut self) -> bool {
+    fn busy_polls(&mut self) -> bool {
         let is_next_due = self.incoming == Incoming::Later && self.wants_input();
         let is_at_rest = self.pipeline.is_idle() && self.has_said_all();
         if !is_next_due || !is_at_rest || !self.present.is_alone() {
             return false;
         }
-        for look in (0..self.busy_poll.polls()).rev() {
+        for poll in (0..self.busy_poll.polls()).rev() {
             self.looks_again();
             let has_come = self.receive();
-            if has_come || look == 0 {
+            if has_come || poll == 0 {
                 self.busy_poll.ended(has_come);
                 return has_come;
             }
