@@ -3,12 +3,15 @@
 //! The file is in the format of cargo-deny, which takes minutes to build from source. What of it is
 //! used here is little: `[licenses] allow`, `[bans] skip` and `deny`, `[sources] allow-registry`.
 
+use crate::command::text;
 use crate::error::TaskError;
 use crate::source::repository;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::Command;
+
+/// The registry of a crate beside which `cargo tree` names none.
+const CRATES_IO: &str = "https://github.com/rust-lang/crates.io-index";
 
 #[derive(Deserialize)]
 struct Rules {
@@ -50,32 +53,14 @@ struct Sources {
     allow_registry: Vec<String>,
 }
 
-/// What `cargo metadata` prints.
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    resolve: Resolve,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    id: String,
-    name: String,
-    version: String,
-    license: Option<String>,
-    /// None for a crate of this repository.
-    source: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Resolve {
-    nodes: Vec<Node>,
-}
-
-#[derive(Deserialize)]
-struct Node {
-    id: String,
-    dependencies: Vec<String>,
+/// A crate of the tree of dependencies.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Package<'a> {
+    name: &'a str,
+    version: &'a str,
+    /// Where it comes from; none for a crate of this repository.
+    source: Option<&'a str>,
+    license: &'a str,
 }
 
 /// Checks the dependencies of every target in `deny.toml`, and prints what is against it; true if
@@ -83,14 +68,17 @@ struct Node {
 pub(crate) fn run() -> Result<bool, TaskError> {
     let root = repository()?;
     let path = root.join("deny.toml");
-    let text = std::fs::read_to_string(&path).map_err(|cause| TaskError::Read { path, cause })?;
-    let rules: Rules = toml::from_str(&text).map_err(|error| TaskError::Failed {
+    let rules = std::fs::read_to_string(&path).map_err(|cause| TaskError::Read { path, cause })?;
+    let rules: Rules = toml::from_str(&rules).map_err(|error| TaskError::Failed {
         command: "deny.toml".to_owned(),
         message: error.to_string(),
     })?;
     let mut findings = BTreeSet::new();
     for target in &rules.graph.targets {
-        findings.extend(check(&rules, &metadata(&root, target)?));
+        let mut tree = Command::new("cargo");
+        tree.args(["tree", "--workspace", "--all-features", "--target", target]);
+        tree.args(["--prefix", "depth", "--format", "|{p}|{l}"]);
+        findings.extend(check(&rules, &text(tree.current_dir(&root))?));
     }
     for finding in &findings {
         println!("{finding}");
@@ -99,74 +87,69 @@ pub(crate) fn run() -> Result<bool, TaskError> {
     Ok(findings.is_empty())
 }
 
-fn metadata(root: &Path, target: &str) -> Result<Metadata, TaskError> {
-    let command = "cargo metadata --all-features --format-version 1 --filter-platform";
-    let text = cargo_output(root, &format!("{command} {target}"))?;
-    let mut metadata: Metadata =
-        serde_json::from_str(&text).map_err(|error| TaskError::Metadata(error.to_string()))?;
-    // The resolved graph has crates that a feature only names; the tree has those that are built.
-    let command = "cargo tree --workspace --all-features --prefix none --format {p} --target";
-    let tree = cargo_output(root, &format!("{command} {target}"))?;
-    let built: BTreeSet<(&str, &str)> = tree.lines().filter_map(name_and_version).collect();
-    metadata
-        .packages
-        .retain(|it| built.contains(&(it.name.as_str(), it.version.as_str())));
-    Ok(metadata)
-}
-
-/// Of a line as `syn v2.0.1 (proc-macro)`.
-fn name_and_version(line: &str) -> Option<(&str, &str)> {
-    let mut words = line.split(' ');
-    let (name, version) = (words.next()?, words.next()?);
-    Some((name, version.strip_prefix('v')?))
-}
-
-/// What `command`, one of cargo's, prints at `root`.
-pub(crate) fn cargo_output(root: &Path, command: &str) -> Result<String, TaskError> {
-    let mut words = command.split(' ');
-    let output = Command::new(words.next().unwrap_or_default())
-        .args(words)
-        .current_dir(root)
-        .output()
-        .map_err(|cause| TaskError::Start {
-            command: command.to_owned(),
-            cause,
-        })?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if !output.status.success() {
-        return Err(TaskError::Failed {
-            command: command.to_owned(),
-            message: text(&output.stderr),
-        });
+/// What is against `rules` in a tree of lines as `2|syn v2.0.1 (proc-macro)|MIT (*)`: how deep the
+/// crate is, its name, where it comes from if that is not crates.io, its licence, and whether what
+/// it uses is shown elsewhere.
+fn check(rules: &Rules, tree: &str) -> BTreeSet<String> {
+    let (mut packages, mut findings) = (BTreeSet::new(), BTreeSet::new());
+    let mut users: Vec<&str> = Vec::new();
+    for line in tree.lines() {
+        let Some((depth, package)) = package(line) else {
+            continue;
+        };
+        users.truncate(depth);
+        let ban = rules.bans.deny.iter().find(|ban| ban.name == package.name);
+        if let (Some(user), Some(ban)) = (users.last(), ban)
+            && !ban.wrappers.iter().any(|it| it == user)
+        {
+            findings.insert(format!("{user} uses {}: {}", ban.name, ban.reason));
+        }
+        users.push(package.name);
+        packages.insert(package);
     }
-    Ok(text(&output.stdout))
-}
-
-fn check(rules: &Rules, metadata: &Metadata) -> Vec<String> {
-    let packages: Vec<&Package> = metadata.packages.iter().collect();
-    let mut findings = Vec::new();
     for package in &packages {
         findings.extend(package.faults(rules));
     }
     findings.extend(twice(rules, &packages));
-    findings.extend(banned(rules, metadata, &packages));
     findings
 }
 
-impl Package {
+fn package(line: &str) -> Option<(usize, Package<'_>)> {
+    let mut fields = line.split('|');
+    let depth = fields.next()?.parse().ok()?;
+    let (name, rest) = fields.next()?.split_once(" v")?;
+    let (version, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let source = rest.strip_prefix("(proc-macro)").unwrap_or(rest).trim();
+    let source = source.trim_start_matches('(').trim_end_matches(')');
+    let license = fields.next()?.trim_end_matches(" (*)");
+    let package = Package {
+        name,
+        version,
+        source: match source {
+            "" => Some(CRATES_IO),
+            source => (!source.starts_with('/')).then_some(source),
+        },
+        license,
+    };
+    Some((depth, package))
+}
+
+impl Package<'_> {
     fn faults(&self, rules: &Rules) -> Vec<String> {
-        let Some(source) = &self.source else {
+        let Package {
+            name,
+            version,
+            license,
+            ..
+        } = self;
+        let Some(source) = self.source else {
             return Vec::new();
         };
-        let (name, version) = (&self.name, &self.version);
         let mut faults = Vec::new();
-        let license = self.license.as_deref().unwrap_or("none");
         if !allows(&rules.licenses.allow, license) {
             faults.push(format!("{name} {version}: its licence is {license}"));
         }
-        let registries = &rules.sources.allow_registry;
-        let comes_from = |registry: &String| source == &format!("registry+{registry}");
-        if !registries.iter().any(comes_from) {
+        if !rules.sources.allow_registry.iter().any(|it| it == source) {
             faults.push(format!("{name} {version}: it comes from {source}"));
         }
         faults
@@ -175,59 +158,43 @@ impl Package {
 
 /// Whether `expression`, as in a manifest, can be met with the `allowed` licences.
 fn allows(allowed: &BTreeSet<String>, expression: &str) -> bool {
-    let spaced = expression
-        .replace('/', " OR ")
-        .replace('(', " ( ")
-        .replace(')', " ) ");
-    let words: Vec<&str> = spaced.split_whitespace().collect();
-    let (is_met, rest) = any_of(allowed, &words);
-    is_met && rest.is_empty()
-}
-
-/// Reads alternatives from the start of `words`; returns whether one is met, and what follows them.
-fn any_of<'a, 'b>(allowed: &BTreeSet<String>, words: &'a [&'b str]) -> (bool, &'a [&'b str]) {
-    let (mut is_met, mut rest) = all_of(allowed, words);
-    while let ["OR", more @ ..] = rest {
-        let (other, after) = all_of(allowed, more);
-        (is_met, rest) = (is_met || other, after);
+    let spaced = expression.replace('/', " OR ");
+    let expression = spaced.trim();
+    let (any, all) = (parts(expression, " OR "), parts(expression, " AND "));
+    if any.len() > 1 {
+        return any.iter().any(|part| allows(allowed, part));
     }
-    (is_met, rest)
-}
-
-fn all_of<'a, 'b>(allowed: &BTreeSet<String>, words: &'a [&'b str]) -> (bool, &'a [&'b str]) {
-    let (mut is_met, mut rest) = one(allowed, words);
-    while let ["AND", more @ ..] = rest {
-        let (other, after) = one(allowed, more);
-        (is_met, rest) = (is_met && other, after);
+    if all.len() > 1 {
+        return all.iter().all(|part| allows(allowed, part));
     }
-    (is_met, rest)
-}
-
-fn one<'a, 'b>(allowed: &BTreeSet<String>, words: &'a [&'b str]) -> (bool, &'a [&'b str]) {
-    match words {
-        ["(", inner @ ..] => {
-            let (is_met, rest) = any_of(allowed, inner);
-            let closed = rest.first() == Some(&")");
-            (is_met && closed, rest.get(1..).unwrap_or_default())
-        }
+    let inner = expression.strip_prefix('(');
+    match inner.and_then(|inner| inner.strip_suffix(')')) {
+        Some(inner) => allows(allowed, inner),
         // An exception makes another text of a licence, which would be listed itself.
-        [licence, "WITH", exception, rest @ ..] => (
-            allowed.contains(&format!("{licence} WITH {exception}")),
-            rest,
-        ),
-        [licence, rest @ ..] => (allowed.contains(*licence), rest),
-        [] => (false, &[]),
+        None => allowed.contains(expression),
     }
+}
+
+/// The parts of `expression` between those of the `separator` that are outside of parentheses.
+fn parts<'a>(expression: &'a str, separator: &str) -> Vec<&'a str> {
+    let (mut parts, mut from) = (Vec::new(), 0);
+    for (at, _) in expression.match_indices(separator) {
+        let before = &expression[from..at];
+        if before.matches('(').count() == before.matches(')').count() {
+            parts.push(before);
+            from = at + separator.len();
+        }
+    }
+    parts.push(&expression[from..]);
+    parts
 }
 
 /// Crates that are there in several versions, of which more than one has no reason.
-fn twice(rules: &Rules, packages: &[&Package]) -> Vec<String> {
+fn twice(rules: &Rules, packages: &BTreeSet<Package<'_>>) -> Vec<String> {
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for package in packages {
-        versions
-            .entry(&package.name)
-            .or_default()
-            .insert(&package.version);
+        let known = versions.entry(package.name).or_default();
+        known.insert(package.version);
     }
     let has_reason = |name: &str, version: &str| {
         let mut skipped = rules
@@ -253,28 +220,6 @@ fn is_version(version: &str, prefix: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Crates that only some may use, and who else does.
-fn banned(rules: &Rules, metadata: &Metadata, packages: &[&Package]) -> Vec<String> {
-    let names: BTreeMap<&str, &str> = packages
-        .iter()
-        .map(|it| (it.id.as_str(), it.name.as_str()))
-        .collect();
-    let mut findings = Vec::new();
-    for node in &metadata.resolve.nodes {
-        for dependency in &node.dependencies {
-            let name = |id: &String| names.get(id.as_str()).copied();
-            let (Some(user), Some(used)) = (name(&node.id), name(dependency)) else {
-                continue;
-            };
-            let ban = rules.bans.deny.iter().find(|ban| ban.name == used);
-            if let Some(ban) = ban.filter(|ban| !ban.wrappers.iter().any(|it| it == user)) {
-                findings.push(format!("{user} uses {used}: {}", ban.reason));
-            }
-        }
-    }
-    findings
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,33 +229,13 @@ mod tests {
             "[graph]\ntargets = []\n[licenses]\nallow = ['MIT', 'Zlib']\n[bans]\n\
              skip = [{ crate = 'old@1', reason = 'r' }]\n\
              deny = [{ crate = 'tokio', reason = 'no', wrappers = ['h2'] }]\n\
-             [sources]\nallow-registry = ['https://index']\n",
+             [sources]\nallow-registry = ['https://github.com/rust-lang/crates.io-index']\n",
         )
         .unwrap()
     }
 
-    fn package(name: &str, version: &str, license: &str) -> Package {
-        Package {
-            id: format!("{name}@{version}"),
-            name: name.into(),
-            version: version.into(),
-            license: Some(license.into()),
-            source: Some("registry+https://index".into()),
-        }
-    }
-
-    fn found(packages: Vec<Package>, arrows: &[(&str, &str)]) -> Vec<String> {
-        let node = |package: &Package| Node {
-            id: package.id.clone(),
-            dependencies: arrows
-                .iter()
-                .filter(|(user, _)| *user == package.id)
-                .map(|(_, used)| (*used).to_owned())
-                .collect(),
-        };
-        let nodes = packages.iter().map(node).collect();
-        let resolve = Resolve { nodes };
-        check(&rules(), &Metadata { packages, resolve })
+    fn found(tree: &[&str]) -> Vec<String> {
+        check(&rules(), &tree.join("\n")).into_iter().collect()
     }
 
     #[test]
@@ -339,35 +264,36 @@ mod tests {
 
     #[test]
     fn a_foreign_licence_or_source_is_found() {
-        let mut elsewhere = package("b", "1.0.0", "MIT");
-        elsewhere.source = Some("git+https://example.org".into());
-        let found = found(vec![package("a", "1.0.0", "GPL-3.0"), elsewhere], &[]);
-        assert_eq!(found.len(), 2, "{found:?}");
+        let elsewhere = "1|b v1.0.0 (proc-macro) (https://example.org#1)|MIT (*)";
+        let ours = "0|ours v0.1.0 (/here)|none";
+        assert_eq!(
+            found(&[ours, "1|a v1.0.0 (proc-macro)|GPL-3.0", elsewhere]),
+            [
+                "a 1.0.0: its licence is GPL-3.0",
+                "b 1.0.0: it comes from https://example.org#1",
+            ]
+        );
     }
 
     #[test]
     fn a_second_version_needs_a_reason() {
-        let two = |name: &str| vec![package(name, "1.2.0", "MIT"), package(name, "2.0.0", "MIT")];
-        assert_eq!(found(two("old"), &[]), [""; 0]);
-        assert_eq!(
-            found(two("new"), &[]),
-            ["new: there are versions 1.2.0 and 2.0.0"]
-        );
+        let two = |name: &str| {
+            let lines = ["1.2.0", "2.0.0"].map(|version| format!("1|{name} v{version}|MIT"));
+            found(&lines.each_ref().map(String::as_str))
+        };
+        assert_eq!(two("old"), [""; 0]);
+        assert_eq!(two("new"), ["new: there are versions 1.2.0 and 2.0.0"]);
     }
 
     #[test]
     fn a_banned_crate_is_for_its_wrappers_alone() {
-        let all = || {
-            vec![
-                package("tokio", "1.0.0", "MIT"),
-                package("h2", "1.0.0", "MIT"),
-                package("x", "1.0.0", "MIT"),
-            ]
-        };
-        assert_eq!(found(all(), &[("h2@1.0.0", "tokio@1.0.0")]), [""; 0]);
-        assert_eq!(
-            found(all(), &[("x@1.0.0", "tokio@1.0.0")]),
-            ["x uses tokio: no"]
-        );
+        let tree = [
+            "0|a v0.1.0 (/a)|MIT",
+            "1|h2 v1.0.0|MIT",
+            "2|tokio v1.0.0|MIT",
+        ];
+        assert_eq!(found(&tree), [""; 0]);
+        let user = ["1|x v1.0.0|MIT", "2|tokio v1.0.0|MIT (*)"];
+        assert_eq!(found(&[&tree[..], &user].concat()), ["x uses tokio: no"]);
     }
 }

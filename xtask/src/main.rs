@@ -7,13 +7,13 @@
 //!
 //! Exit status: 0 means clean, 1 means that something was found or failed, 2 means a bad call.
 
+mod command;
 mod deny;
 mod error;
 mod mutations;
 mod rust_text;
 mod source;
 mod tidy;
-mod tree_copy;
 
 use std::process::ExitCode;
 

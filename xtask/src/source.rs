@@ -1,5 +1,6 @@
 //! The files that tidy looks at: those that git tracks, and new ones that it does not ignore.
 
+use crate::command::text;
 use crate::error::TaskError;
 use crate::rust_text::RustText;
 use std::path::{Path, PathBuf};
@@ -71,20 +72,8 @@ pub(crate) fn load(root: &Path) -> Result<Vec<Source>, TaskError> {
 }
 
 fn git(folder: &Path, arguments: &[&str]) -> Result<String, TaskError> {
-    let command = format!("git {}", arguments.join(" "));
-    let output = Command::new("git")
-        // A build machine often checks out as one user and builds as another.
-        .args(["-c", "safe.directory=*", "-c", "core.quotePath=false"])
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .map_err(|cause| TaskError::Start {
-            command: command.clone(),
-            cause,
-        })?;
-    if !output.status.success() {
-        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(TaskError::Failed { command, message });
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    let mut git = Command::new("git");
+    // A build machine often checks out as one user and builds as another.
+    git.args(["-c", "safe.directory=*", "-c", "core.quotePath=false"]);
+    text(git.args(arguments).current_dir(folder))
 }

@@ -17,13 +17,25 @@ pub(crate) enum Who {
     Forebay,
     /// The kernel's page cache, by ordinary system calls on buffered files.
     Kernel,
-    /// The speed of the hardware: a plain copy, or raw O_DIRECT by io_uring.
+    /// The speed of the hardware: a plain copy, or raw O_DIRECT by io_uring; for the fronts a mount
+    /// that answers immediately and does nothing.
     Floor,
+    /// nbdkit with its memory plugin, which keeps everything, or with its file plugin where the
+    /// medium matters.
+    Nbdkit,
+    /// qemu-nbd with the kernel's page cache under it.
+    QemuNbd,
+    /// The file itself, past the kernel's page cache.
+    Device,
+    /// bindfs, which passes on what it is asked.
+    Bindfs,
+    /// The folder itself.
+    Folder,
 }
 
 impl Who {
-    /// All of them, in the order of the columns and of the first round.
-    pub(crate) const ALL: [Who; 3] = [Who::Forebay, Who::Kernel, Who::Floor];
+    /// Those of the library, in the order of the columns and of the first round.
+    pub(crate) const LIBRARY: [Who; 3] = [Who::Forebay, Who::Kernel, Who::Floor];
 
     /// The name in tables and rows.
     pub(crate) fn name(self) -> &'static str {
@@ -31,6 +43,11 @@ impl Who {
             Who::Forebay => "forebay",
             Who::Kernel => "kernel",
             Who::Floor => "floor",
+            Who::Nbdkit => "nbdkit",
+            Who::QemuNbd => "qemu-nbd",
+            Who::Device => "device",
+            Who::Bindfs => "bindfs",
+            Who::Folder => "folder",
         }
     }
 }
@@ -50,6 +67,12 @@ pub(crate) enum Phase {
     Mixed,
     Commit,
     Growth,
+    /// The block server.
+    Nbd,
+    /// The mount, with large files.
+    Mount,
+    /// The mount again, with small files.
+    Files,
 }
 
 impl Phase {
@@ -67,6 +90,19 @@ impl Phase {
             Phase::Mix => "mix",
             Phase::Memory => "memory",
             Phase::Growth => "growth",
+            Phase::Nbd => "nbd",
+            Phase::Mount => "mount",
+            Phase::Files => "files",
+        }
+    }
+
+    /// The contenders, in the order of the columns and of the first round.
+    pub(crate) fn contenders(self) -> [Who; 3] {
+        match self {
+            Phase::Nbd => [Who::Forebay, Who::Nbdkit, Who::QemuNbd],
+            Phase::Mount => [Who::Forebay, Who::Floor, Who::Device],
+            Phase::Files => [Who::Forebay, Who::Bindfs, Who::Folder],
+            _ => Who::LIBRARY,
         }
     }
 
@@ -161,17 +197,40 @@ pub(crate) struct Step {
     pub(crate) seed: u64,
 }
 
+impl Step {
+    /// A step by one thread with one request at a time; a stage sets what it needs.
+    pub(crate) fn bare(phase: Phase, load: Load, seed: u64) -> Step {
+        Step {
+            phase,
+            load,
+            threads: 1,
+            depth: 1,
+            span_ms: 0,
+            settle_ms: 0,
+            files: 1,
+            bytes: 0,
+            call_bytes: 0,
+            seed,
+        }
+    }
+
+    pub(crate) fn concurrency(&self) -> Concurrency {
+        Concurrency::new(self.threads, self.depth)
+    }
+}
+
 /// One measured number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) metric: String,
     pub(crate) unit: String,
     pub(crate) value: f64,
-    /// The distribution of the number over operations, if it was measured, in its unit.
+    /// The distribution of the number over operations, if it was measured, in its unit; that of the
+    /// operations of a server in us.
     pub(crate) percentiles: Option<Percentiles>,
 }
 
-/// A distribution, in the unit of the sample it belongs to.
+/// A distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Percentiles {
     /// Half of the operations took no longer.
@@ -193,6 +252,20 @@ impl Sample {
             value,
             percentiles: None,
         }
+    }
+}
+
+/// How many threads or processes work at once, and how many requests are in flight for all of them
+/// together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Concurrency {
+    pub(crate) threads: u32,
+    pub(crate) depth: u32,
+}
+
+impl Concurrency {
+    pub(crate) const fn new(threads: u32, depth: u32) -> Concurrency {
+        Concurrency { threads, depth }
     }
 }
 

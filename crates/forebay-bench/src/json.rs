@@ -3,7 +3,7 @@
 use crate::arguments::BenchArguments;
 use crate::contender::Percentiles;
 use crate::error::BenchError;
-use crate::results::Figure;
+use crate::results::{Figure, Results};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -11,40 +11,22 @@ use std::path::{Path, PathBuf};
 
 /// One row. A value that was not measured is `null`.
 #[derive(Serialize)]
-pub(crate) struct Row<'a> {
-    pub(crate) phase: &'a str,
-    pub(crate) metric: &'a str,
-    pub(crate) unit: &'a str,
-    pub(crate) contender: &'a str,
-    pub(crate) threads: u32,
-    pub(crate) depth: u32,
+struct Row<'a> {
+    phase: &'a str,
+    metric: &'a str,
+    unit: &'a str,
+    contender: &'a str,
+    threads: u32,
+    depth: u32,
     /// The median over the rounds.
-    pub(crate) value: f64,
+    value: f64,
     /// Half the difference between the extreme rounds, in percent of the median.
-    pub(crate) spread_percent: f64,
-    pub(crate) rounds: usize,
-    #[serde(flatten)]
-    pub(crate) distribution: Distribution,
-}
-
-/// The columns of a row for the distribution of its number.
-#[derive(Serialize)]
-pub(crate) struct Distribution {
+    spread_percent: f64,
+    rounds: usize,
     p50: Option<f64>,
     p99: Option<f64>,
     p999: Option<f64>,
     max: Option<f64>,
-}
-
-impl From<Option<Percentiles>> for Distribution {
-    fn from(percentiles: Option<Percentiles>) -> Distribution {
-        Distribution {
-            p50: percentiles.map(|p| p.p50),
-            p99: percentiles.map(|p| p.p99),
-            p999: percentiles.map(|p| p.p999),
-            max: percentiles.map(|p| p.max),
-        }
-    }
 }
 
 /// A file for rows. It is made before the bench runs, so that a path that cannot be written is
@@ -72,51 +54,55 @@ impl RowFile {
         })
     }
 
-    /// Writes each row on its own line.
-    pub(crate) fn write<'r>(self, rows: impl Iterator<Item = Row<'r>>) -> Result<(), BenchError> {
-        write_rows(BufWriter::new(self.file), rows).map_err(BenchError::at("write", &self.path))
+    /// Writes a row for each number, on its own line.
+    pub(crate) fn write(self, results: &Results) -> Result<(), BenchError> {
+        write_rows(BufWriter::new(self.file), results).map_err(BenchError::at("write", &self.path))
     }
 }
 
-fn write_rows<'r>(mut to: impl Write, rows: impl Iterator<Item = Row<'r>>) -> io::Result<()> {
-    for row in rows {
-        serde_json::to_writer(&mut to, &row)?;
+fn write_rows(mut to: impl Write, results: &Results) -> io::Result<()> {
+    for figure in results.figures() {
+        serde_json::to_writer(&mut to, &row(&figure))?;
         to.write_all(b"\n")?;
     }
     to.flush()
 }
 
-/// The row of one number.
-pub(crate) fn row(figure: &Figure) -> Row<'_> {
+fn row(figure: &Figure) -> Row<'_> {
+    let part = |of: fn(&Percentiles) -> f64| figure.percentiles.as_ref().map(of);
     Row {
-        phase: figure.phase.name(),
-        metric: &figure.metric,
+        phase: figure.name.phase.name(),
+        metric: &figure.name.metric,
         unit: &figure.unit,
         contender: figure.who.name(),
-        threads: figure.threads,
-        depth: figure.depth,
+        threads: figure.name.load.threads,
+        depth: figure.name.load.depth,
         value: figure.value,
         spread_percent: figure.spread_percent,
         rounds: figure.rounds,
-        distribution: figure.percentiles.into(),
+        p50: part(|p| p.p50),
+        p99: part(|p| p.p99),
+        p999: part(|p| p.p999),
+        max: part(|p| p.max),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contender::{Load, Phase, Sample, Who};
-    use crate::results::Results;
-    use crate::results::tests::named_step;
+    use crate::contender::{Concurrency, Phase, Sample, Who};
+
+    fn results() -> Results {
+        let mut results = Results::default();
+        let samples = vec![Sample::plain("rate", "MB/s", 29.5)];
+        results.add(Phase::Slow, Concurrency::new(4, 4), Who::Floor, samples);
+        results
+    }
 
     #[test]
     fn a_row_has_every_column() {
-        let mut results = Results::default();
-        let step = named_step(Phase::Slow, Load::WriteSlowly, 4, 4);
-        let sample = Sample::plain("rate", "MB/s", 29.5);
-        results.add(&step, Who::Floor, vec![sample]);
         let mut written = Vec::new();
-        write_rows(&mut written, results.figures().iter().map(row)).unwrap();
+        write_rows(&mut written, &results()).unwrap();
         assert_eq!(
             String::from_utf8(written).unwrap(),
             "{\"phase\":\"slow disk\",\"metric\":\"rate\",\"unit\":\"MB/s\",\
@@ -128,15 +114,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_an_error_that_names_the_file() {
-        let mut results = Results::default();
-        let step = named_step(Phase::Hit, Load::ReadByCopy, 1, 1);
-        let sample = Sample::plain("copy", "ns a page", 1.0);
-        results.add(&step, Who::Floor, vec![sample]);
         let full = RowFile::create(Path::new("/dev/full")).unwrap();
-        let error = full
-            .write(results.figures().iter().map(row))
-            .unwrap_err()
-            .to_string();
+        let error = full.write(&results()).unwrap_err().to_string();
         assert!(error.contains("/dev/full"), "{error}");
     }
 }

@@ -83,7 +83,7 @@ impl Layout {
     pub(crate) fn mixed_file(&self, who: Who) -> PathBuf {
         match who {
             Who::Kernel => self.folder.join("data-kernel"),
-            Who::Forebay | Who::Floor => self.data_file(),
+            _ => self.data_file(),
         }
     }
 
@@ -128,7 +128,7 @@ impl Layout {
                 files.push((self.set_file(who, part, parts), self.set_bytes() / parts));
             }
         }
-        for who in Who::ALL {
+        for who in Who::LIBRARY {
             files.extend(self.commit_files(who).map(|path| (path, COMMIT_BYTES)));
         }
         files

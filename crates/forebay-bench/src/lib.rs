@@ -59,6 +59,11 @@ mod titles;
 mod worker;
 mod zipf;
 
+use forebay_host::{Interrupts, Scratch};
+use forebay_rt::thread::Stopwatch;
+use json::RowFile;
+use std::io::{self, Write};
+
 pub use arguments::{BenchArguments, PHASES};
 pub use error::BenchError;
 pub use worker::{CONTENDER_COMMAND, serve_contender};
@@ -74,8 +79,19 @@ pub use worker::{CONTENDER_COMMAND, serve_contender};
 /// error: the table gives the reason.
 pub fn run(arguments: &BenchArguments) -> Result<(), BenchError> {
     if arguments.fronts {
-        fronts::run(arguments)
-    } else {
-        library::run(arguments)
+        fronts::check()?;
     }
+    let watch = Stopwatch::start();
+    let interrupts = Interrupts::listen()?;
+    let row_file = RowFile::asked(arguments)?;
+    let scratch = Scratch::create(&arguments.parent_folder)?;
+    let (heading, results) = if arguments.fronts {
+        fronts::measure(arguments, &scratch, &interrupts)?
+    } else {
+        library::measure(arguments, &scratch, &interrupts, watch)?
+    };
+    io::stdout()
+        .write_all(table::render(&heading, &results).as_bytes())
+        .map_err(BenchError::system("print the table"))?;
+    row_file.map_or(Ok(()), |file| file.write(&results))
 }

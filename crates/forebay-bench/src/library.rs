@@ -5,22 +5,19 @@ use crate::arguments::BenchArguments;
 use crate::contender::{Phase, Preparation, Sample, Step, Who};
 use crate::error::BenchError;
 use crate::files::write_files;
-use crate::json::{self, RowFile};
+use crate::goals;
 use crate::layout::Layout;
 use crate::machine::machine;
 use crate::memory_group::MemoryGroup;
 use crate::phases::slow::SLOW_BYTES_PER_SECOND;
 use crate::plan::{QUICK_LIMIT_MS, Stage, stages};
-use crate::progress::Progress;
 use crate::results::Results;
-use crate::table::{self, Heading};
+use crate::rounds::{Rounds, Turn};
+use crate::table::Heading;
 use crate::worker::{Setting, Worker};
 use forebay_base::units::show_bytes;
-use forebay_host::Interrupts;
-use forebay_host::LoopDisk;
-use forebay_host::Scratch;
+use forebay_host::{Interrupts, LoopDisk, Scratch};
 use forebay_rt::thread::Stopwatch;
-use std::io::{self, Write};
 
 /// Seed of every choice of a bench: two benches with one budget use the same pages.
 const SEED: u64 = 0x000f_0eba_0001;
@@ -28,166 +25,158 @@ const SEED: u64 = 0x000f_0eba_0001;
 const QUICK_REMARK: &str = "--quick: one short round of everything; neither the slow disk nor the \
                             cache of the zipf reader has settled";
 
-/// Measures the library and prints the table.
-pub(crate) fn run(arguments: &BenchArguments) -> Result<(), BenchError> {
-    let watch = Stopwatch::start();
-    let interrupts = Interrupts::listen()?;
-    let row_file = RowFile::asked(arguments)?;
-    let scratch = Scratch::create(&arguments.parent_folder)?;
+/// Measures every stage for which there is time, as measured by `watch`.
+pub(crate) fn measure(
+    arguments: &BenchArguments,
+    scratch: &Scratch,
+    interrupts: &Interrupts,
+    watch: Stopwatch,
+) -> Result<(Heading, Results), BenchError> {
     let layout = Layout::new(scratch.folder(), arguments.memory_bytes);
     scratch.check_room(layout.room_bytes())?;
     let setting = Setting {
         layout: &layout,
         folder: scratch.folder(),
         seed: SEED,
-        interrupts: &interrupts,
+        interrupts,
     };
-    let (heading, results) = measure(&setting, arguments, watch)?;
-    io::stdout()
-        .write_all(table::render(&heading, &results).as_bytes())
-        .map_err(BenchError::system("print the table"))?;
-    row_file.map_or(Ok(()), |file| {
-        file.write(results.figures().iter().map(json::row))
-    })
-}
-
-/// Writes the files and runs every stage for which there is time, as measured by `watch`.
-fn measure(
-    setting: &Setting<'_>,
-    arguments: &BenchArguments,
-    watch: Stopwatch,
-) -> Result<(Heading, Results), BenchError> {
-    let layout = setting.layout;
-    let mut stages = stages(layout, arguments, setting.seed);
+    let mut stages = stages(&layout, arguments, SEED);
     let is_wanted = |phase: Phase| {
         let mut wanted = arguments.phases.iter();
         arguments.phases.is_empty() || wanted.any(|name| name == phase.word())
     };
     stages.retain(|stage| is_wanted(stage.phase));
     let runs: u64 = stages.iter().map(Stage::runs).sum();
-    let progress = Progress::new(runs * Who::ALL.len() as u64);
-    progress.begin(&format!(
+    let mut heading = heading(&setting);
+    if arguments.quick {
+        heading.lines.push(QUICK_REMARK.to_owned());
+    }
+    let mut rounds = Rounds::new(interrupts, runs * Who::LIBRARY.len() as u64, heading);
+    rounds.progress.begin(&format!(
         "writing {} into {}",
         show_bytes(layout.files().iter().map(|(_, bytes)| bytes).sum()),
         setting.folder.display()
     ));
-    write_files(layout, setting.interrupts)?;
-    let mut bench = Bench::start(setting, &progress)?;
-    if arguments.quick {
-        bench.heading.lines.push(QUICK_REMARK.to_owned());
-    }
+    write_files(&layout, interrupts)?;
+    let mut contenders = Contenders::start(&setting, &mut rounds.heading)?;
     for stage in &stages {
         let ends_ms = watch.elapsed().as_millis() + stage.least_ms();
         if arguments.quick && ends_ms > QUICK_LIMIT_MS {
-            bench.leave_out(stage);
+            let left = stage.runs() * Who::LIBRARY.len() as u64;
+            rounds.progress.skip(left);
+            let title = stage.title(&layout);
+            let note = format!("{title} (left out: no time for it on this machine)");
+            rounds.heading.note(stage.phase, note);
         } else {
-            bench.run(stage)?;
+            contenders.run(stage, &mut rounds)?;
         }
     }
-    Ok((bench.heading, bench.results))
+    Ok((rounds.heading, rounds.results))
 }
 
-/// A bench that is running.
+fn heading(setting: &Setting<'_>) -> Heading {
+    let budget = format!(
+        "budget {}, data {}, in {}",
+        show_bytes(setting.layout.memory_bytes()),
+        show_bytes(setting.layout.data_bytes()),
+        setting.folder.display()
+    );
+    Heading::new(vec![machine(), budget], goals::LIBRARY)
+}
+
+/// The contenders and what is theirs.
 ///
 /// The fields end in their order. The slow disk is first, because a contender with pages for it
 /// cannot end before its throttle is lifted. Then follow the contenders, and the cgroup once nobody
 /// is in it.
-struct Bench<'a> {
+struct Contenders<'a> {
     slow_disk: Option<LoopDisk>,
     workers: Vec<(Who, Worker)>,
     group: Option<MemoryGroup>,
-    /// The last state that the contenders were brought into.
+    /// The last state that they were brought into.
     preparation: Option<Preparation>,
     setting: &'a Setting<'a>,
-    progress: &'a Progress,
-    heading: Heading,
-    results: Results,
 }
 
-impl<'a> Bench<'a> {
-    fn start(setting: &'a Setting<'a>, progress: &'a Progress) -> Result<Bench<'a>, BenchError> {
+impl<'a> Contenders<'a> {
+    fn start(
+        setting: &'a Setting<'a>,
+        heading: &mut Heading,
+    ) -> Result<Contenders<'a>, BenchError> {
         let memory_bytes = setting.layout.memory_bytes();
         let group = MemoryGroup::create(memory_bytes);
-        let in_group = match &group {
+        heading.lines.push(match &group {
             Ok(group) => group.remark(memory_bytes),
             Err(reason) => format!("kernel: NOT in a cgroup, it uses all memory ({reason})"),
-        };
+        });
         let mut workers = Vec::new();
-        for who in Who::ALL {
+        for who in Who::LIBRARY {
             let its_group = group.as_ref().ok().filter(|_| who == Who::Kernel);
             workers.push((who, Worker::start(who, setting, its_group)?));
         }
-        let heading = Heading {
-            lines: vec![
-                machine(),
-                format!(
-                    "budget {}, data {}, in {}",
-                    show_bytes(memory_bytes),
-                    show_bytes(setting.layout.data_bytes()),
-                    setting.folder.display()
-                ),
-                in_group,
-            ],
-            phases: Vec::new(),
-        };
-        Ok(Bench {
+        Ok(Contenders {
             slow_disk: None,
             workers,
             group: group.ok(),
             preparation: None,
             setting,
-            progress,
-            heading,
-            results: Results::default(),
         })
     }
 
-    /// Brings all contenders into the stage's state, then lets them take turns.
-    fn run(&mut self, stage: &Stage) -> Result<(), BenchError> {
+    /// Brings all of them into the stage's state, then lets them take turns.
+    fn run(&mut self, stage: &Stage, rounds: &mut Rounds<'_>) -> Result<(), BenchError> {
         self.setting.interrupts.check()?;
-        let notes = self.prepare(stage)?;
-        self.note(stage.phase, notes);
+        self.prepare(stage, rounds)?;
         let watch = Stopwatch::start();
-        let mut rounds = 0;
-        while rounds < stage.rounds {
+        let mut done = 0;
+        while done < stage.rounds {
             if watch.elapsed().as_millis() > stage.budget_ms {
-                let left = u64::from(stage.rounds - rounds) * stage.steps.len() as u64;
-                self.progress.skip(left * self.workers.len() as u64);
+                let left = u64::from(stage.rounds - done) * stage.steps.len() as u64;
+                rounds.progress.skip(left * self.workers.len() as u64);
                 break;
             }
-            if stage.is_prepared_anew && rounds > 0 {
-                let notes = self.prepare(stage)?;
-                self.note(stage.phase, notes);
+            if stage.is_prepared_anew && done > 0 {
+                self.prepare(stage, rounds)?;
             }
-            rounds += 1;
-            self.round(stage, rounds)?;
+            done += 1;
+            for step in &stage.steps {
+                let turn = Turn {
+                    phase: stage.phase,
+                    what: &step.describe(),
+                    load: step.concurrency(),
+                };
+                rounds.round(&turn, done, &Who::LIBRARY, |rounds, index| {
+                    let samples = self.step(index, step, rounds)?;
+                    Ok(step.named(samples))
+                })?;
+            }
         }
-        let counted = match rounds {
+        let counted = match done {
             1 => "one round".to_owned(),
-            _ => format!("median of {rounds} rounds and half their spread"),
+            _ => format!("median of {done} rounds and half their spread"),
         };
         let title = format!("{} ({counted})", stage.title(self.setting.layout));
-        self.note(stage.phase, vec![title]);
+        rounds.heading.note(stage.phase, title);
         Ok(())
     }
 
-    /// Records that there is no time left for `stage`.
-    fn leave_out(&mut self, stage: &Stage) {
-        self.progress.skip(stage.runs() * self.workers.len() as u64);
-        let title = stage.title(self.setting.layout);
-        let note = format!("{title} (left out: no time for it on this machine)");
-        self.note(stage.phase, vec![note]);
-    }
-
-    fn prepare(&mut self, stage: &Stage) -> Result<Vec<String>, BenchError> {
-        self.progress
-            .begin(&format!("{}: preparing", stage.phase.name()));
-        let mut notes = Vec::new();
-        if matches!(stage.phase, Phase::Slow | Phase::Mix) && self.slow_disk.is_none() {
-            self.make_slow_disk(&mut notes);
+    fn prepare(&mut self, stage: &Stage, rounds: &mut Rounds<'_>) -> Result<(), BenchError> {
+        let phase = stage.phase;
+        let preparing = format!("{}: preparing", phase.name());
+        rounds.progress.begin(&preparing);
+        if matches!(phase, Phase::Slow | Phase::Mix) && self.slow_disk.is_none() {
+            let layout = self.setting.layout;
+            let (file, bytes) = (layout.slow_file(), layout.data_bytes());
+            match LoopDisk::create(&file, bytes, SLOW_BYTES_PER_SECOND) {
+                Ok(disk) => self.slow_disk = Some(disk),
+                Err(reason) => {
+                    let note = format!("  kernel: not measured, no slow disk ({reason})");
+                    rounds.heading.note(phase, note);
+                }
+            }
         }
         let preparation = Preparation {
-            phase: stage.phase,
+            phase,
             set_files: stage.set_files,
             growth_bytes: stage.growth_bytes,
             slow_device: self.slow_disk.as_ref().map(LoopDisk::slow_device),
@@ -198,9 +187,11 @@ impl<'a> Bench<'a> {
                 Err(BenchError::Ended { .. }) => self.replace(index)?,
                 remarks => remarks?,
             };
-            notes.extend(remarks.into_iter().map(|remark| format!("  {remark}")));
+            for remark in remarks {
+                rounds.heading.note(phase, format!("  {remark}"));
+            }
         }
-        Ok(notes)
+        Ok(())
     }
 
     /// Starts the kernel's contender again after it was killed; returns its remarks.
@@ -231,76 +222,22 @@ impl<'a> Bench<'a> {
         Ok(remarks)
     }
 
-    fn make_slow_disk(&mut self, notes: &mut Vec<String>) {
-        let layout = self.setting.layout;
-        let (file, bytes) = (layout.slow_file(), layout.data_bytes());
-        match LoopDisk::create(&file, bytes, SLOW_BYTES_PER_SECOND) {
-            Ok(disk) => self.slow_disk = Some(disk),
-            Err(reason) => notes.push(format!("  kernel: not measured, no slow disk ({reason})")),
-        }
-    }
-
-    fn round(&mut self, stage: &Stage, round: u32) -> Result<(), BenchError> {
-        for step in &stage.steps {
-            for index in turns(self.workers.len(), round) {
-                self.setting.interrupts.check()?;
-                let who = self.workers[index].0;
-                self.progress.step(step, round, who);
-                let samples = self.step(index, step)?;
-                self.progress.done(step, round, who, &samples);
-                self.results.add(step, who, samples);
-            }
-        }
-        Ok(())
-    }
-
-    fn step(&mut self, index: usize, step: &Step) -> Result<Vec<Sample>, BenchError> {
+    fn step(
+        &mut self,
+        index: usize,
+        step: &Step,
+        rounds: &mut Rounds<'_>,
+    ) -> Result<Vec<Sample>, BenchError> {
         let slow_disk = self.slow_disk.as_ref();
         let overdue = || Ok(slow_disk.map_or(Ok(()), LoopDisk::release)?);
         match self.workers[index].1.run(step, overdue) {
             Err(BenchError::Ended { .. }) => {
-                let remarks = self.replace(index)?;
-                let notes = remarks.into_iter().map(|remark| format!("  {remark}"));
-                self.note(step.phase, notes.collect());
+                for remark in self.replace(index)? {
+                    rounds.heading.note(step.phase, format!("  {remark}"));
+                }
                 Ok(Vec::new())
             }
             samples => samples,
         }
-    }
-
-    /// Adds the notes about `phase`, each one once. Remarks are indented and follow the titles.
-    fn note(&mut self, phase: Phase, notes: Vec<String>) {
-        let phases = &mut self.heading.phases;
-        let at = phases.iter().position(|(other, _)| *other == phase);
-        let at = at.unwrap_or_else(|| {
-            phases.push((phase, Vec::new()));
-            phases.len() - 1
-        });
-        let known = &mut phases[at].1;
-        for note in notes {
-            if !known.contains(&note) {
-                known.push(note);
-            }
-        }
-        known.sort_by_key(|note| note.starts_with(' '));
-    }
-}
-
-/// The order of the contenders in a round: each round begins with a different one, because a
-/// contender finds the disk still busy with the work of the one before it.
-fn turns(contenders: usize, round: u32) -> impl Iterator<Item = usize> {
-    // Rounds are counted from 1.
-    let first = round.saturating_sub(1) as usize;
-    (0..contenders).map(move |turn| (first + turn) % contenders)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_contender_is_the_first_of_a_round() {
-        let orders = [1, 2, 3, 4].map(|round| turns(3, round).collect::<Vec<_>>());
-        assert_eq!(orders, [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]);
     }
 }

@@ -23,19 +23,23 @@ pub(crate) fn measured(
     samples
 }
 
+/// A step with a number of threads and nothing else.
+pub(crate) fn bare_step(phase: Phase, load: Load, threads: u32) -> Step {
+    Step {
+        threads,
+        depth: threads,
+        ..Step::bare(phase, load, 1)
+    }
+}
+
 /// A short step by two threads.
 pub(crate) fn short_step(phase: Phase, load: Load) -> Step {
     Step {
-        phase,
-        load,
-        threads: 2,
-        depth: 2,
         span_ms: 5,
         settle_ms: 1,
-        files: 1,
         bytes: 4 << 20,
         call_bytes: 64 << 10,
-        seed: 1,
+        ..bare_step(phase, load, 2)
     }
 }
 

@@ -112,26 +112,10 @@ const QUICK: Pace = Pace {
 /// the table shows that. The whole bench takes as long as it needs.
 pub(crate) const QUICK_LIMIT_MS: u64 = 28_000;
 
-/// A step by one thread with one request at a time; a stage sets what it needs.
-fn bare_step(phase: Phase, load: Load, seed: u64) -> Step {
-    Step {
-        phase,
-        load,
-        threads: 1,
-        depth: 1,
-        span_ms: 0,
-        settle_ms: 0,
-        files: 1,
-        bytes: 0,
-        call_bytes: 0,
-        seed,
-    }
-}
-
 /// The stages of a bench, with as many rounds of each step as `arguments` say, if they do.
 pub(crate) fn stages(layout: &Layout, arguments: &BenchArguments, seed: u64) -> Vec<Stage> {
     let pace = if arguments.quick { &QUICK } else { &WHOLE };
-    let step = |phase, load| bare_step(phase, load, seed);
+    let step = |phase, load| Step::bare(phase, load, seed);
     let mut stages = cached(pace, &step);
     stages.push(miss(pace, &step));
     stages.push(stream(pace, &step, layout.data_bytes()));
@@ -440,7 +424,7 @@ mod tests {
 
     #[test]
     fn growth_has_the_sizes_that_are_asked_for_and_the_files_that_fit() {
-        let step = |phase, load| bare_step(phase, load, 1);
+        let step = |phase, load| Step::bare(phase, load, 1);
         let cases = |most_bytes| -> Vec<(u64, u64)> {
             let stages = growth(&QUICK, &step, most_bytes);
             let case = |stage: &Stage| (stage.growth_bytes >> 20, stage.set_files);

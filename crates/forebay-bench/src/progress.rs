@@ -1,6 +1,6 @@
 //! Progress of the bench, on standard error: a live line on a terminal, otherwise plain lines.
 
-use crate::contender::{Sample, Step, Who};
+use crate::contender::Sample;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 
@@ -10,7 +10,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// The progress of a bench with `runs` runs of a step by a contender.
+    /// The progress of a bench with `runs` runs of a load by a contender.
     pub(crate) fn new(runs: u64) -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(runs), ProgressDrawTarget::stderr());
@@ -31,33 +31,19 @@ impl Progress {
         }
     }
 
-    /// `who` is about to run `step` for round `round`.
-    pub(crate) fn step(&self, step: &Step, round: u32, who: Who) {
+    /// The run called `title` begins.
+    pub(crate) fn step(&self, title: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(format!("{} {}", title(step, round), who.name()));
+            bar.set_message(title.to_owned());
         }
     }
 
-    /// `who` has run `step`.
-    pub(crate) fn done(&self, step: &Step, round: u32, who: Who, samples: &[Sample]) {
-        let Some(first) = samples.first() else {
-            self.skip(1);
-            return;
-        };
-        let text = format!(
-            "{} {}: {} {:.1} {}",
-            title(step, round),
-            who.name(),
-            first.metric,
-            first.value,
-            first.unit
-        );
-        match &self.bar {
-            Some(bar) => {
-                bar.inc(1);
-                bar.set_message(text);
-            }
-            None => eprintln!("{text}"),
+    /// The run called `title` is done.
+    pub(crate) fn done(&self, title: &str, samples: &[Sample]) {
+        self.skip(1);
+        if let Some(first) = samples.first() {
+            let (metric, value, unit) = (&first.metric, first.value, &first.unit);
+            self.begin(&format!("{title}: {metric} {value:.1} {unit}"));
         }
     }
 
@@ -75,8 +61,4 @@ impl Drop for Progress {
             bar.finish_and_clear();
         }
     }
-}
-
-fn title(step: &Step, round: u32) -> String {
-    format!("{}: {}, round {round},", step.phase.name(), step.describe())
 }

@@ -1,71 +1,78 @@
-//! The measured samples, by name and contender, over the rounds, and how they are joined.
+//! The runner of both benches: rounds of a load, in which the contenders take turns.
 
-/// Samples of rounds, in the order in which their names first appeared.
-pub(crate) struct Rounds<N, W, S> {
-    entries: Vec<(N, W, Vec<S>)>,
+use crate::contender::{Concurrency, Phase, Sample, Who};
+use crate::error::BenchError;
+use crate::progress::Progress;
+use crate::results::Results;
+use crate::table::Heading;
+use forebay_host::Interrupts;
+
+/// What the contenders do in their turns, as it is named in the table and in the progress line.
+pub(crate) struct Turn<'a> {
+    pub(crate) phase: Phase,
+    pub(crate) what: &'a str,
+    pub(crate) load: Concurrency,
 }
 
-impl<N, W, S> Default for Rounds<N, W, S> {
-    fn default() -> Rounds<N, W, S> {
+/// A bench that is running.
+pub(crate) struct Rounds<'a> {
+    pub(crate) interrupts: &'a Interrupts,
+    pub(crate) progress: Progress,
+    pub(crate) heading: Heading,
+    pub(crate) results: Results,
+}
+
+impl<'a> Rounds<'a> {
+    /// A bench with `runs` runs of a load by a contender.
+    pub(crate) fn new(interrupts: &'a Interrupts, runs: u64, heading: Heading) -> Rounds<'a> {
         Rounds {
-            entries: Vec::new(),
-        }
-    }
-}
-
-impl<N: PartialEq + Clone, W: PartialEq + Copy, S> Rounds<N, W, S> {
-    /// Adds a round of `name` by `who`.
-    pub(crate) fn add(&mut self, name: N, who: W, sample: S) {
-        let known = self
-            .entries
-            .iter_mut()
-            .find(|(other, whose, _)| *other == name && *whose == who);
-        match known {
-            Some((_, _, rounds)) => rounds.push(sample),
-            None => self.entries.push((name, who, vec![sample])),
+            interrupts,
+            progress: Progress::new(runs),
+            heading,
+            results: Results::default(),
         }
     }
 
-    /// Every name with every contender that has rounds of it; there is at least one round.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&N, W, &[S])> {
-        self.entries
-            .iter()
-            .map(|(name, who, rounds)| (name, *who, rounds.as_slice()))
+    /// Runs `count` rounds of a load that needs nothing of the bench itself.
+    pub(crate) fn rounds(
+        &mut self,
+        count: u32,
+        turn: &Turn<'_>,
+        contenders: &[Who],
+        mut measure: impl FnMut(usize) -> Result<Vec<Sample>, BenchError>,
+    ) -> Result<(), BenchError> {
+        (1..=count)
+            .try_for_each(|number| self.round(turn, number, contenders, |_, index| measure(index)))
     }
 
-    /// The names that `are_wanted`, each of them once.
-    pub(crate) fn names(&self, are_wanted: impl Fn(&N) -> bool) -> Vec<N> {
-        let mut names = Vec::new();
-        for (name, _, _) in &self.entries {
-            if are_wanted(name) && !names.contains(name) {
-                names.push(name.clone());
-            }
+    /// Lets each of the `contenders` measure once; `measure` is called with the index of the one
+    /// whose turn it is. `number` is that of the round, counted from 1.
+    pub(crate) fn round(
+        &mut self,
+        turn: &Turn<'_>,
+        number: u32,
+        contenders: &[Who],
+        mut measure: impl FnMut(&mut Self, usize) -> Result<Vec<Sample>, BenchError>,
+    ) -> Result<(), BenchError> {
+        for index in turns(contenders.len(), number) {
+            self.interrupts.check()?;
+            let (phase, who) = (turn.phase.name(), contenders[index]);
+            let title = format!("{phase}: {}, round {number}, {}", turn.what, who.name());
+            self.progress.step(&title);
+            let samples = measure(self, index)?;
+            self.progress.done(&title, &samples);
+            self.results.add(turn.phase, turn.load, who, samples);
         }
-        names
+        Ok(())
     }
 }
 
-/// The lower middle of `values`, which are sorted here.
-///
-/// # Panics
-/// If there are none.
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[(values.len() - 1) / 2]
-}
-
-/// The median of `values`, which are sorted here, and half the difference between the extremes, in
-/// percent of the median.
-///
-/// # Panics
-/// If there are none.
-pub(crate) fn median_and_spread(values: &mut [f64]) -> (f64, f64) {
-    let middle = median(values);
-    let distance = values[values.len() - 1] - values[0];
-    if middle == 0.0 {
-        return (middle, 0.0);
-    }
-    (middle, 50.0 * distance / middle.abs())
+/// The order of the contenders in a round: each round begins with a different one, because a
+/// contender finds the disk still busy with the work of the one before it.
+fn turns(contenders: usize, round: u32) -> impl Iterator<Item = usize> {
+    // Rounds are counted from 1.
+    let first = round.saturating_sub(1) as usize;
+    (0..contenders).map(move |turn| (first + turn) % contenders)
 }
 
 #[cfg(test)]
@@ -73,28 +80,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_of_an_even_number_is_one_of_them() {
-        assert!((median(&mut [4.0, 1.0, 3.0, 2.0]) - 2.0).abs() < f64::EPSILON);
-        assert!((median(&mut [5.0, 9.0, 1.0]) - 5.0).abs() < f64::EPSILON);
-    }
-
-    #[test]
-    fn the_spread_is_half_the_distance_and_nothing_about_zero() {
-        let (middle, spread_percent) = median_and_spread(&mut [90.0, 120.0, 100.0]);
-        assert!((middle - 100.0).abs() < 1e-9 && (spread_percent - 15.0).abs() < 1e-9);
-        let (_, spread_percent) = median_and_spread(&mut [0.0, -5.0, 5.0]);
-        assert!(spread_percent.abs() < 1e-9);
-    }
-
-    #[test]
-    fn names_come_once_and_in_their_first_order() {
-        let mut rounds = Rounds::default();
-        for (name, who) in [("b", 1), ("a", 1), ("b", 2), ("b", 1)] {
-            rounds.add(name, who, ());
-        }
-        assert_eq!(rounds.names(|_| true), ["b", "a"]);
-        assert_eq!(rounds.names(|name| *name == "a"), ["a"]);
-        let counts: Vec<_> = rounds.entries().map(|(n, w, r)| (*n, w, r.len())).collect();
-        assert_eq!(counts, [("b", 1, 2), ("a", 1, 1), ("b", 2, 1)]);
+    fn each_contender_is_the_first_of_a_round() {
+        let orders = [1, 2, 3, 4].map(|round| turns(3, round).collect::<Vec<_>>());
+        assert_eq!(orders, [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]);
     }
 }

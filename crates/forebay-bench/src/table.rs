@@ -2,19 +2,44 @@
 //! contenders side by side, the ratios of Forebay to the others, and the goals.
 
 use crate::contender::{Percentiles, Phase, Who};
-use crate::goals::{self, verdicts};
+use crate::goals::{Goal, verdicts};
 use crate::results::{Figure, Name, Results};
 use std::fmt::Write;
 
 /// Selects one value of a distribution.
 type PartOf = fn(&Percentiles) -> f64;
 
-/// The texts of the table beside the numbers.
+/// The texts of the table beside the numbers, and the goals under them.
 pub(crate) struct Heading {
     /// The machine and the budget, one line each.
     pub(crate) lines: Vec<String>,
     /// The title of each phase and its notes.
-    pub(crate) phases: Vec<(Phase, Vec<String>)>,
+    phases: Vec<(Phase, Vec<String>)>,
+    goals: &'static [Goal],
+}
+
+impl Heading {
+    pub(crate) fn new(lines: Vec<String>, goals: &'static [Goal]) -> Heading {
+        Heading {
+            lines,
+            phases: Vec::new(),
+            goals,
+        }
+    }
+
+    /// Adds a note about `phase` unless it is there. Remarks are indented and follow the titles.
+    pub(crate) fn note(&mut self, phase: Phase, note: String) {
+        let at = self.phases.iter().position(|(other, _)| *other == phase);
+        let at = at.unwrap_or_else(|| {
+            self.phases.push((phase, Vec::new()));
+            self.phases.len() - 1
+        });
+        let notes = &mut self.phases[at].1;
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+        notes.sort_by_key(|note| note.starts_with(' '));
+    }
 }
 
 /// The whole table as text.
@@ -28,9 +53,12 @@ pub(crate) fn render(heading: &Heading, results: &Results) -> String {
         for note in notes {
             push(&mut text, note);
         }
-        push(&mut text, &columns());
+        let [forebay, second, third] = phase.contenders().map(Who::name);
+        let (over_second, over_third) = (format!("f/{second}"), format!("f/{third}"));
+        let names = [forebay, second, third, &over_second, &over_third];
+        push(&mut text, &columns("", "", names));
         for name in results.names(*phase) {
-            push_number(&mut text, results, &name);
+            push_number(&mut text, results, name);
         }
     }
     push(&mut text, "");
@@ -38,28 +66,33 @@ pub(crate) fn render(heading: &Heading, results: &Results) -> String {
         &mut text,
         "goals, as ratios within this run where the machine sets the scale",
     );
-    push(&mut text, &goals::columns());
-    for verdict in verdicts(results) {
+    let mut columns = String::new();
+    for verdict in verdicts(heading.goals, results) {
+        if verdict.columns() != columns {
+            columns = verdict.columns();
+            push(&mut text, &columns);
+        }
         push(&mut text, &verdict.to_string());
     }
     text
 }
 
-pub(crate) fn push(text: &mut String, line: &str) {
+fn push(text: &mut String, line: &str) {
     text.push_str(line.trim_end());
     text.push('\n');
 }
 
-fn columns() -> String {
+fn columns(label: &str, unit: &str, cells: [&str; 5]) -> String {
+    let [forebay, second, third, over_second, over_third] = cells;
     format!(
-        "  {:<40} {:<9} {:>14} {:>14} {:>14} {:>9} {:>8}",
-        "", "", "forebay", "kernel", "floor", "f/kernel", "f/floor"
+        "  {label:<48} {unit:<9} {forebay:>14} {second:>14} {third:>14} {over_second:>10} \
+         {over_third:>10}"
     )
 }
 
 /// The line of one number, and the lines of its distribution if operations were timed one by one.
 fn push_number(text: &mut String, results: &Results, name: &Name) {
-    let figures = Who::ALL.map(|who| results.find(name, who));
+    let figures = name.phase.contenders().map(|who| results.find(name, who));
     let unit = figures.iter().flatten().next().map_or("", |f| &f.unit);
     let value = |figure: &Figure| Some((figure.value, figure.spread_percent, figure.rounds));
     push(text, &line(&label(name), unit, &figures, value));
@@ -74,6 +107,7 @@ fn push_number(text: &mut String, results: &Results, name: &Name) {
         ("max", |p| p.max),
     ];
     if figures.iter().flatten().any(|f| f.percentiles.is_some()) {
+        let unit = if unit == "IOPS" { "us" } else { unit };
         for (part, of) in parts {
             let value = |figure: &Figure| {
                 let spread_percent = of(&figure.percentile_spreads_percent?);
@@ -87,11 +121,15 @@ fn push_number(text: &mut String, results: &Results, name: &Name) {
 }
 
 fn label(name: &Name) -> String {
-    match (name.threads, name.depth) {
-        (1, 1) if name.phase == Phase::Miss => format!("{}, depth 1", name.metric),
-        (1, 1) => format!("{}, 1 thread", name.metric),
-        (1, depth) => format!("{}, depth {depth}", name.metric),
-        (threads, _) => format!("{}, {threads} threads", name.metric),
+    let (metric, depth) = (&name.metric, name.load.depth);
+    let is_served = matches!(name.phase, Phase::Nbd | Phase::Mount);
+    match (name.load.threads, depth) {
+        _ if name.phase == Phase::Files => metric.clone(),
+        (1, _) if is_served => format!("{metric}, depth {depth}"),
+        (jobs, _) if is_served => format!("{metric}, {jobs} jobs"),
+        (1, 1) if name.phase != Phase::Miss => format!("{metric}, 1 thread"),
+        (1, depth) => format!("{metric}, depth {depth}"),
+        (threads, _) => format!("{metric}, {threads} threads"),
     }
 }
 
@@ -102,20 +140,18 @@ fn line(
     value: impl Fn(&Figure) -> Option<(f64, f64, usize)>,
 ) -> String {
     let values = figures.each_ref().map(|f| f.as_ref().and_then(&value));
-    let [forebay, kernel, floor] = values.map(|v| v.map(|(number, _, _)| number));
-    let cells = values.map(cell);
-    format!(
-        "  {label:<40} {unit:<9} {:>14} {:>14} {:>14} {:>9} {:>8}",
-        cells[0],
-        cells[1],
-        cells[2],
-        ratio(forebay, kernel),
-        ratio(forebay, floor)
+    let [ours, second, third] = values.map(|v| v.map(|(number, _, _)| number));
+    let [forebay, of_second, of_third] = values.map(cell);
+    let ratios = [ratio(ours, second), ratio(ours, third)];
+    columns(
+        label,
+        unit,
+        [&forebay, &of_second, &of_third, &ratios[0], &ratios[1]],
     )
 }
 
 /// A number with its spread in percent over this many rounds.
-pub(crate) fn cell(value: Option<(f64, f64, usize)>) -> String {
+fn cell(value: Option<(f64, f64, usize)>) -> String {
     match value {
         None => "-".to_owned(),
         Some((number, _, 1)) => show(number),
@@ -123,7 +159,7 @@ pub(crate) fn cell(value: Option<(f64, f64, usize)>) -> String {
     }
 }
 
-pub(crate) fn ratio(ours: Option<f64>, other: Option<f64>) -> String {
+fn ratio(ours: Option<f64>, other: Option<f64>) -> String {
     match (ours, other) {
         (Some(ours), Some(other)) if other > 0.0 => format!("{:.2} x", ours / other),
         _ => "-".to_owned(),
@@ -145,39 +181,42 @@ fn show(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contender::{Load, Sample};
-    use crate::results::tests::named_step;
-
-    fn results() -> Results {
-        let mut results = Results::default();
-        let read = named_step(Phase::Hit, Load::ReadByCopy, 2, 2);
-        let copy = |value| vec![Sample::plain("copy", "ns a page", value)];
-        results.add(&read, Who::Forebay, copy(300.0));
-        results.add(&read, Who::Forebay, copy(330.0));
-        results.add(&read, Who::Kernel, copy(600.0));
-        let write = named_step(Phase::Stream, Load::WriteStream, 1, 1);
-        let timed = Sample {
-            percentiles: Some(Percentiles {
-                p50: 12.5,
-                p99: 40.0,
-                p999: 1_250.0,
-                max: 2_000.0,
-            }),
-            ..Sample::plain("write", "us", 15.0)
-        };
-        results.add(&write, Who::Kernel, vec![timed]);
-        results
-    }
+    use crate::contender::{Concurrency, Sample};
+    use crate::goals;
 
     fn rendered() -> String {
-        let heading = Heading {
-            lines: vec!["machine".into()],
-            phases: vec![
-                (Phase::Hit, vec!["hit: reads".into()]),
-                (Phase::Stream, vec!["stream: writes".into()]),
-            ],
+        let mut results = Results::default();
+        let mut add = |phase, threads, depth, who, sample| {
+            results.add(phase, Concurrency::new(threads, depth), who, vec![sample]);
         };
-        render(&heading, &results())
+        let copy = |value| Sample::plain("copy", "ns a page", value);
+        add(Phase::Hit, 2, 2, Who::Forebay, copy(300.0));
+        add(Phase::Hit, 2, 2, Who::Forebay, copy(330.0));
+        add(Phase::Hit, 2, 2, Who::Kernel, copy(600.0));
+        let percentiles = Some(Percentiles {
+            p50: 12.5,
+            p99: 40.0,
+            p999: 1_250.0,
+            max: 2_000.0,
+        });
+        let timed = |sample| Sample {
+            percentiles,
+            ..sample
+        };
+        let write = timed(Sample::plain("write", "us", 15.0));
+        add(Phase::Stream, 1, 1, Who::Kernel, write);
+        for value in [90.0, 110.0, 100.0] {
+            let read = Sample::plain("read", "IOPS", value);
+            add(Phase::Nbd, 1, 32, Who::Forebay, timed(read));
+        }
+        let read = Sample::plain("read", "IOPS", 40.0);
+        add(Phase::Nbd, 1, 32, Who::QemuNbd, read);
+        let mut heading = Heading::new(vec!["machine".into()], goals::LIBRARY);
+        heading.note(Phase::Hit, "hit: reads".into());
+        heading.note(Phase::Stream, "stream: writes".into());
+        heading.note(Phase::Nbd, "  left out: nbdkit".into());
+        heading.note(Phase::Nbd, "nbd: a server".into());
+        render(&heading, &results)
     }
 
     fn row<'a>(text: &'a str, start: &str) -> Vec<&'a str> {
@@ -195,6 +234,18 @@ mod tests {
             row(&text, "copy, 2 threads").join(" "),
             "copy, 2 threads ns a page 300 +-5 % 600 - 0.50 x -"
         );
+    }
+
+    #[test]
+    fn a_front_has_contenders_of_its_own_and_names_who_is_missing() {
+        let text = rendered();
+        assert!(text.contains("nbd: a server\n  left out: nbdkit\n"));
+        assert_eq!(
+            row(&text, "read, depth 32").join(" "),
+            "read, depth 32 IOPS 100 +-10 % - 40.0 - 2.50 x"
+        );
+        let of_nbd = text.split_once("nbd: a server").unwrap().1;
+        assert_eq!(row(of_nbd, "max").join(" "), "max us 2000 - - - -");
     }
 
     #[test]

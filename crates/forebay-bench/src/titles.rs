@@ -1,6 +1,6 @@
 //! The names of stages, steps and their numbers in the table and in the progress line.
 
-use crate::contender::{Load, Phase, Step};
+use crate::contender::{Load, Phase, Sample, Step};
 use crate::layout::Layout;
 use crate::plan::Stage;
 use forebay_base::units::show_bytes;
@@ -65,11 +65,32 @@ impl Stage {
                 layout.data_bytes() >> 20
             ),
             Phase::Memory => format!("memory: after {} MiB were read in order", first.bytes >> 20),
+            Phase::Nbd | Phase::Mount | Phase::Files => self.phase.of_front().to_owned(),
+        }
+    }
+}
+
+impl Phase {
+    /// The heading of a front in the table; empty for a phase of the library.
+    pub(crate) fn of_front(self) -> &'static str {
+        match self {
+            Phase::Nbd => "nbd: forebay serve nbd over a unix socket, fio's nbd engine",
+            Phase::Mount => "mount: forebay mount, fio by ordinary calls on a file",
+            Phase::Files => "files: forebay mount, files of 4 KiB in folders of 100",
+            _ => "",
         }
     }
 }
 
 impl Step {
+    /// `samples` of this step, each with the metric that distinguishes it.
+    pub(crate) fn named(&self, mut samples: Vec<Sample>) -> Vec<Sample> {
+        for sample in &mut samples {
+            sample.metric = self.metric(&sample.metric);
+        }
+        samples
+    }
+
     /// What the step does, for the progress line.
     pub(crate) fn describe(&self) -> String {
         let what = match self.load {

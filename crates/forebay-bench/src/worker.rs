@@ -222,6 +222,10 @@ impl Introduction {
             Who::Forebay => Box::new(Forebay::new(layout, self.seed)),
             Who::Kernel => Box::new(Kernel::new(layout, self.seed)),
             Who::Floor => Box::new(Floor::new(layout, self.seed)),
+            other => unreachable!(
+                "{} has no process in the bench of the library",
+                other.name()
+            ),
         }
     }
 }

@@ -105,8 +105,8 @@ pub struct Share {
 
 impl Share {
     /// A buffer for `bytes`, at most [`PIECE_BYTES`]. `None` if the client's own buffer and the
-    /// shared ones are in use; then `bell` rings when one is given back.
-    pub fn take(&mut self, bytes: usize, bell: &Waker) -> Option<Buffer> {
+    /// shared ones are in use; then `waker` wakes when one is given back.
+    pub fn take(&mut self, bytes: usize, waker: &Waker) -> Option<Buffer> {
         debug_assert!(bytes <= PIECE_BYTES);
         if bytes == 0 {
             return Some(Buffer::default());
@@ -137,7 +137,7 @@ impl Share {
             .iter()
             .all(|(number, _)| *number != self.number)
         {
-            state.waiting.push_back((self.number, bell.clone()));
+            state.waiting.push_back((self.number, waker.clone()));
         }
         None
     }
@@ -193,9 +193,9 @@ mod tests {
     use std::task::Wake;
 
     #[derive(Default)]
-    struct Bell(AtomicUsize);
+    struct CountingWaker(AtomicUsize);
 
-    impl Wake for Bell {
+    impl Wake for CountingWaker {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -243,27 +243,31 @@ mod tests {
         let mut holder = pool.enter();
         let held = take_all(&mut holder, PIECE_BYTES);
         assert_eq!(held.len(), 2, "its own, and the only large one");
-        let bells: [Arc<Bell>; 2] = Default::default();
+        let wakers: [Arc<CountingWaker>; 2] = Default::default();
         let mut shares: Vec<Share> = (0..2).map(|_| pool.enter()).collect();
-        for (share, bell) in shares.iter_mut().zip(&bells) {
+        for (share, waker) in shares.iter_mut().zip(&wakers) {
             let own = share
                 .take(PIECE_BYTES, Waker::noop())
                 .expect("its own is free");
-            assert!(share.take(PIECE_BYTES, &bell.clone().into()).is_none());
-            assert!(share.take(PIECE_BYTES, &bell.clone().into()).is_none());
+            assert!(share.take(PIECE_BYTES, &waker.clone().into()).is_none());
+            assert!(share.take(PIECE_BYTES, &waker.clone().into()).is_none());
             drop(own);
         }
-        let rung = || bells.each_ref().map(|bell| bell.0.load(Ordering::Relaxed));
+        let woken = || {
+            wakers
+                .each_ref()
+                .map(|waker| waker.0.load(Ordering::Relaxed))
+        };
         let mut held = held.into_iter();
         holder.put(held.next().expect("two are held"));
-        assert_eq!(rung(), [0, 0], "that one became the holder's own");
+        assert_eq!(woken(), [0, 0], "that one became the holder's own");
         holder.put(held.next().expect("two are held"));
-        assert_eq!(rung(), [1, 0]);
+        assert_eq!(woken(), [1, 0]);
         let found = shares[0]
             .take(PIECE_BYTES, Waker::noop())
             .expect("it came back");
         shares[0].put(found);
-        assert_eq!(rung(), [1, 0], "it became the first one's own");
+        assert_eq!(woken(), [1, 0], "it became the first one's own");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The jobs in flight of one client: a fixed number of futures, made when the client comes and used
 //! again and again, with buffers from its share of the pool.
 
-use crate::alarm::Alarm;
 use crate::error::BlockError;
 use crate::job::{Finished, Job};
 use crate::pool::{Buffer, Share};
+use crate::wake_fd::WakeFd;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub const SLOTS: usize = 64;
 /// has the buffer.
 ///
 /// A front takes a slot, puts the bytes to be written into its buffer and starts the job. Either
-/// the job ends at once, or its bell rings on the alarm later and the front polls it. After that
+/// the job ends at once, or its waker wakes the descriptor later and the front polls it. After that
 /// the buffer has the bytes that were read, until the slot is released.
 pub struct Slots<M, F> {
     make: M,
@@ -25,7 +25,7 @@ pub struct Slots<M, F> {
     /// The buffers of slots that do not run; empty if a slot has none.
     buffers: Vec<Buffer>,
     share: Share,
-    bells: Vec<Waker>,
+    wakers: Vec<Waker>,
     /// Bit set of the free slots.
     free: u64,
 }
@@ -35,14 +35,16 @@ where
     M: Fn(Job, Buffer) -> F,
     F: Future<Output = Finished>,
 {
-    /// Slots whose futures `make` makes. They ring on `alarm` when one of them can continue.
-    pub fn new(make: M, alarm: &Arc<Alarm>, share: Share) -> Slots<M, F> {
+    /// Slots whose futures `make` makes. They wake `wake_fd` when one of them can continue.
+    pub fn new(make: M, wake_fd: &Arc<WakeFd>, share: Share) -> Slots<M, F> {
         Slots {
             make,
             futures: (0..SLOTS).map(|_| Box::pin(None)).collect(),
             buffers: (0..SLOTS).map(|_| Buffer::default()).collect(),
             share,
-            bells: (0..SLOTS as u32).map(|bell| alarm.bell(bell)).collect(),
+            wakers: (0..SLOTS as u32)
+                .map(|number| wake_fd.waker(number))
+                .collect(),
             free: u64::MAX,
         }
     }
@@ -63,8 +65,8 @@ where
         if slot >= SLOTS {
             return None;
         }
-        // If this bell rings too often, the front only polls a slot that does not run.
-        self.buffers[slot] = self.share.take(bytes, &self.bells[slot])?;
+        // If this waker wakes too often, the front only polls a slot that does not run.
+        self.buffers[slot] = self.share.take(bytes, &self.wakers[slot])?;
         self.free &= self.free.wrapping_sub(1);
         Some(slot)
     }
@@ -87,7 +89,7 @@ where
     pub fn poll(&mut self, slot: usize) -> Option<Result<usize, BlockError>> {
         let mut future = self.futures[slot].as_mut();
         let running = future.as_mut().as_pin_mut()?;
-        let mut context = Context::from_waker(&self.bells[slot]);
+        let mut context = Context::from_waker(&self.wakers[slot]);
         let Poll::Ready(Finished { buffer, outcome }) = running.poll(&mut context) else {
             return None;
         };

@@ -1,7 +1,7 @@
 //! Many questions to a bucket at a time, where one after the other would take as many round trips.
 
 use forebay_base::sync::{Mutex, lock};
-use forebay_store::Crew;
+use forebay_store::ThreadGroup;
 use std::io;
 use std::sync::Arc;
 
@@ -36,10 +36,10 @@ where
         failed: None,
     }));
     let work = Arc::new(work);
-    let mut crew = Crew::default();
+    let mut group = ThreadGroup::default();
     for _ in 0..threads {
         let (line, work) = (line.clone(), work.clone());
-        crew.start("forebay-bucket", move || {
+        group.start("forebay-bucket", move || {
             while let Some(item) = next_of(&line) {
                 let found = work(item);
                 let mut line = lock(&line);
@@ -50,7 +50,7 @@ where
             }
         })?;
     }
-    crew.join();
+    group.join();
     let mut line = lock(&line);
     match line.failed.take() {
         Some(error) => Err(error),

@@ -1,6 +1,6 @@
 //! What the errors of `object_store` mean for a volume.
 
-use crate::bucket::Trouble;
+use crate::bucket::CallError;
 use forebay_store::Failure;
 use forebay_volume::Call;
 use object_store::Error;
@@ -95,36 +95,36 @@ const FULL: [&str; 3] = [
 ];
 
 /// The trouble for an error, in one line.
-pub(crate) fn trouble_of(error: &Error) -> Trouble {
+pub(crate) fn trouble_of(error: &Error) -> CallError {
     let text = chain(error);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match error {
         _ if has_one(&text, &NO_BUCKET) => {
-            Trouble::lasting("there is no such bucket; make it first", Failure::Gone)
+            CallError::lasting("there is no such bucket; make it first", Failure::Gone)
         }
         // Keys of this kind are renewed before their time, and perhaps they are by now.
         _ if has_one(&text, &EXPIRED) => {
-            Trouble::passing(format!("the server refuses keys that have expired: {text}"))
+            CallError::passing(format!("the server refuses keys that have expired: {text}"))
         }
         // Nobody renews a signature that somebody made.
-        _ if text.contains(OUT_OF_TIME) => Trouble::lasting(
+        _ if text.contains(OUT_OF_TIME) => CallError::lasting(
             format!("the shared access signature (SAS) is not valid at this time: {text}"),
             Failure::Device(13),
         ),
         _ if has_one(&text, &FULL) => {
-            Trouble::lasting(format!("the bucket is full: {text}"), Failure::NoSpace)
+            CallError::lasting(format!("the bucket is full: {text}"), Failure::NoSpace)
         }
-        _ if has_one(&text, &REMOVAL_REFUSED) => Trouble::lasting(
+        _ if has_one(&text, &REMOVAL_REFUSED) => CallError::lasting(
             format!("the server refuses to remove objects: {text}"),
             Failure::Device(13),
         ),
-        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => Trouble::lasting(
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => CallError::lasting(
             format!("the server refuses these keys: {text}"),
             Failure::Device(13),
         ),
         Error::NotSupported { .. } | Error::NotImplemented { .. } | Error::InvalidPath { .. } => {
-            Trouble::lasting(text, Failure::Unsupported)
+            CallError::lasting(text, Failure::Unsupported)
         }
-        _ => Trouble::passing(text),
+        _ => CallError::passing(text),
     }
 }

@@ -15,13 +15,13 @@ use thiserror::Error;
 /// 2. An object for which `Done` or [`Reply::Exists`] was answered survives a crash of this
 ///    machine.
 /// 3. Whoever asks after such an answer finds the object.
-/// 4. A call that ends with a [`Trouble`] may have been carried out, or may still be.
+/// 4. A call that ends with a [`CallError`] may have been carried out, or may still be.
 pub trait Bucket: Send + Sync + 'static {
     /// Asks once.
     ///
     /// # Errors
-    /// [`Trouble`], if there is no answer or the place refuses.
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble>;
+    /// [`CallError`], if there is no answer or the place refuses.
+    fn ask(&self, call: &Call) -> Result<Reply, CallError>;
 
     /// How many objects of `object_bytes` are made at once at most, so that each ends in a
     /// reasonable time.
@@ -34,7 +34,7 @@ pub trait Bucket: Send + Sync + 'static {
     ///
     /// # Errors
     /// As [`Bucket::ask`].
-    fn remove_all(&self, keys: &[String]) -> Result<(), Trouble> {
+    fn remove_all(&self, keys: &[String]) -> Result<(), CallError> {
         for key in keys {
             self.ask(&Call::Remove { key: key.clone() })?;
         }
@@ -44,8 +44,8 @@ pub trait Bucket: Send + Sync + 'static {
     /// The parent of the volume in it, if that is a clone.
     ///
     /// # Errors
-    /// [`Trouble`] if it cannot be found.
-    fn parent(&self) -> Result<Option<ParentVolume>, Trouble> {
+    /// [`CallError`] if it cannot be found.
+    fn parent(&self) -> Result<Option<ParentVolume>, CallError> {
         Ok(None)
     }
 
@@ -68,7 +68,7 @@ pub struct ParentVolume {
 /// Why a call has no answer.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{text}")]
-pub struct Trouble {
+pub struct CallError {
     /// What went wrong, in a few words.
     pub text: String,
     /// The cache's word for it.
@@ -77,19 +77,19 @@ pub struct Trouble {
     pub is_lasting: bool,
 }
 
-impl Trouble {
-    /// Trouble that may be over soon.
-    pub fn passing(text: impl Into<String>) -> Trouble {
-        Trouble {
+impl CallError {
+    /// An error that may be over soon.
+    pub fn passing(text: impl Into<String>) -> CallError {
+        CallError {
             text: text.into(),
             failure: Failure::NoAnswer,
             is_lasting: false,
         }
     }
 
-    /// Trouble that stays until somebody does something about it.
-    pub fn lasting(text: impl Into<String>, failure: Failure) -> Trouble {
-        Trouble {
+    /// An error that stays until somebody does something about it.
+    pub fn lasting(text: impl Into<String>, failure: Failure) -> CallError {
+        CallError {
             text: text.into(),
             failure,
             is_lasting: true,

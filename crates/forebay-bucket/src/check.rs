@@ -1,8 +1,8 @@
 //! Reads everything that a volume consists of.
 
 use crate::abreast::abreast;
-use crate::asker::Asker;
 use crate::error::BucketError;
+use crate::retrying_client::RetryingClient;
 use forebay_volume::{
     Call, ChunkName, ChunkObject, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, Manifest, Map, Opened,
     PageFormat, Record, Snapshot, SnapshotName, TWIN_PREFIX, Twin, VolumeFault, check_wrapped,
@@ -50,13 +50,16 @@ pub(crate) enum Item {
     Snapshot(SnapshotName),
 }
 
-impl Asker {
+impl RetryingClient {
     /// Reads all that `opened` consists of.
-    pub(crate) fn check(self: &Arc<Asker>, opened: &Opened) -> Result<Checked, BucketError> {
+    pub(crate) fn check(
+        self: &Arc<RetryingClient>,
+        opened: &Opened,
+    ) -> Result<Checked, BucketError> {
         let mut items = self.items(opened)?;
         items.extend(self.snapshot_items(opened)?);
-        let (asker, manifest, last) = (self.clone(), opened.manifest, opened.map.number());
-        let checked = abreast(items, move |item| asker.check_item(&manifest, &item, last))?;
+        let (client, manifest, last) = (self.clone(), opened.manifest, opened.map.number());
+        let checked = abreast(items, move |item| client.check_item(&manifest, &item, last))?;
         let mut all = Checked::default();
         for mut one in checked {
             all.chunks += one.chunks;

@@ -1,10 +1,10 @@
 //! Clones: new volumes that share with another one what it had when they were made.
 
-use crate::asker::Asker;
 use crate::bucket::Bucket;
 use crate::check::Item;
 use crate::copy::{DETACHED, Progress, Uncopied, copy_items, writing};
 use crate::error::BucketError;
+use crate::retrying_client::RetryingClient;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::fresh_number;
 use forebay_volume::{
@@ -40,7 +40,10 @@ pub fn clone_volume(
     path: Vec<u8>,
     of: Option<SnapshotName>,
 ) -> Result<(), BucketError> {
-    let (from, to) = (Asker::of_task(parent), Arc::new(Asker::of_task(clone)));
+    let (from, to) = (
+        RetryingClient::of_task(parent),
+        Arc::new(RetryingClient::of_task(clone)),
+    );
     let manifest = from.known_manifest()?;
     let source = match of {
         Some(name) => Some((name, from.snapshot(&manifest, name)?)),
@@ -82,20 +85,20 @@ pub fn flatten(
     takes_over: bool,
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
-    let asker = Arc::new(Asker::of_task(bucket));
-    let shared = asker.known_manifest()?.shared;
-    let (Some(shared), Some(parent)) = (shared, asker.parent()?) else {
+    let client = Arc::new(RetryingClient::of_task(bucket));
+    let shared = client.known_manifest()?.shared;
+    let (Some(shared), Some(parent)) = (shared, client.parent()?) else {
         return Err(BucketError::NoClone);
     };
     let mut copied = Collected::default();
-    if asker.object(DETACHED_KEY)?.is_none() {
-        let opened = asker.open(writing("a copy of what it shares", takes_over)?)?;
-        let done = asker.copy_shared(&opened, &shared, progress);
-        let left = asker.leave(&Mutex::new(Writer::new(opened)));
+    if client.object(DETACHED_KEY)?.is_none() {
+        let opened = client.open(writing("a copy of what it shares", takes_over)?)?;
+        let done = client.copy_shared(&opened, &shared, progress);
+        let left = client.leave(&Mutex::new(Writer::new(opened)));
         copied = done?;
         left?;
     }
-    asker.leave_parent(&parent.bucket, parent.named.snapshot)?;
+    client.leave_parent(&parent.bucket, parent.named.snapshot)?;
     Ok(copied)
 }
 
@@ -109,10 +112,10 @@ impl Item {
     }
 }
 
-impl Asker {
+impl RetryingClient {
     /// Copies what `opened` and its snapshots share with its parent.
     fn copy_shared(
-        self: &Arc<Asker>,
+        self: &Arc<RetryingClient>,
         opened: &Opened,
         shared: &Shared,
         progress: &Arc<Progress>,
@@ -127,7 +130,12 @@ impl Asker {
     }
 
     /// Makes at `to` the clone of this volume that has the state `map`.
-    fn make_clone(&self, to: &Asker, manifest: &Manifest, map: Map) -> Result<(), BucketError> {
+    fn make_clone(
+        &self,
+        to: &RetryingClient,
+        manifest: &Manifest,
+        map: Map,
+    ) -> Result<(), BucketError> {
         let shared = Shared {
             epoch: map.epoch(),
             record: map.number(),

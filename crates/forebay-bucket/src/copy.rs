@@ -1,10 +1,10 @@
 //! A copy of a volume in another place, and the removal of a volume.
 
 use crate::abreast::abreast;
-use crate::asker::Asker;
 use crate::bucket::Bucket;
 use crate::check::Item;
 use crate::error::BucketError;
+use crate::retrying_client::RetryingClient;
 use crate::upkeep::{batches_of, sum_of};
 use forebay_base::sync::Mutex;
 use forebay_rt::fresh_number;
@@ -57,7 +57,10 @@ pub fn copy(
     to: Arc<dyn Bucket>,
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
-    let (from, to) = (Arc::new(Asker::of_task(from)), Arc::new(Asker::of_task(to)));
+    let (from, to) = (
+        Arc::new(RetryingClient::of_task(from)),
+        Arc::new(RetryingClient::of_task(to)),
+    );
     if to.object(MANIFEST_KEY)?.is_some() {
         return Err(BucketError::Occupied);
     }
@@ -91,12 +94,12 @@ pub fn remove(
     is_forced: bool,
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
-    let asker = Arc::new(Asker::of_task(bucket));
-    let parent = match asker.parent() {
+    let client = Arc::new(RetryingClient::of_task(bucket));
+    let parent = match client.parent() {
         Err(_) if is_forced => None,
         found => found?,
     };
-    let clone = asker
+    let clone = client
         .snapshot_names()?
         .into_iter()
         .find(SnapshotName::is_of_clone);
@@ -104,7 +107,7 @@ pub fn remove(
         return Err(BucketError::HasClone { snapshot });
     }
     // A server that still runs is to end.
-    let opened = asker.open(writing("a removal", is_forced)?);
+    let opened = client.open(writing("a removal", is_forced)?);
     if !is_forced {
         opened?;
     }
@@ -120,10 +123,10 @@ pub fn remove(
         KEY_PREFIX,
     ];
     for prefix in prefixes {
-        keys.extend(asker.list(prefix)?);
+        keys.extend(client.list(prefix)?);
     }
     let mut removed = sum_of(&keys);
-    let (left, all) = (asker.clone(), removed.objects);
+    let (left, all) = (client.clone(), removed.objects);
     let (done, progress) = (AtomicU64::new(0), progress.clone());
     abreast(batches_of(&keys), move |keys| {
         left.remove_batch(&keys)?;
@@ -133,12 +136,12 @@ pub fn remove(
     })?;
     // A removal that was interrupted goes on for as long as this one is there.
     for key in [MAPPED_KEY, MANIFEST_KEY, DETACHED_KEY] {
-        removed.objects += u64::from(asker.object(key)?.is_some());
-        asker.remove_batch(&[key.to_owned()])?;
+        removed.objects += u64::from(client.object(key)?.is_some());
+        client.remove_batch(&[key.to_owned()])?;
     }
     match parent {
-        Some(parent) => asker.leave_parent(&parent.bucket, parent.named.snapshot)?,
-        None => asker.remove_batch(&[PARENT_KEY.to_owned()])?,
+        Some(parent) => client.leave_parent(&parent.bucket, parent.named.snapshot)?,
+        None => client.remove_batch(&[PARENT_KEY.to_owned()])?,
     }
     Ok(removed)
 }
@@ -154,8 +157,8 @@ pub(crate) fn writing(who: &str, take_over: bool) -> Result<Access, BucketError>
 
 /// Copies all that `opened` consists of, and the manifest at the end.
 fn copy_state(
-    from: &Arc<Asker>,
-    to: &Arc<Asker>,
+    from: &Arc<RetryingClient>,
+    to: &Arc<RetryingClient>,
     opened: Opened,
     progress: &Arc<Progress>,
 ) -> Result<Collected, Uncopied> {
@@ -200,8 +203,8 @@ fn copy_state(
 
 /// Copies `items` of the volume with `manifest`, many at a time.
 pub(crate) fn copy_items(
-    from: &Arc<Asker>,
-    to: &Arc<Asker>,
+    from: &Arc<RetryingClient>,
+    to: &Arc<RetryingClient>,
     manifest: &Manifest,
     items: Vec<Item>,
     progress: &Arc<Progress>,
@@ -237,10 +240,10 @@ fn records_of(items: &[Item]) -> impl Iterator<Item = u64> + '_ {
     })
 }
 
-impl Asker {
+impl RetryingClient {
     fn copy_item(
         &self,
-        to: &Asker,
+        to: &RetryingClient,
         manifest: &Manifest,
         item: &Item,
     ) -> Result<Collected, Uncopied> {
@@ -290,7 +293,7 @@ impl Asker {
         parent: &Arc<dyn Bucket>,
         snapshot: SnapshotName,
     ) -> Result<(), BucketError> {
-        let parent = Asker::of_task(parent.clone());
+        let parent = RetryingClient::of_task(parent.clone());
         parent.remove_batch(&Twin::BOTH.map(|twin| snapshot.key(twin)))?;
         Ok(self.remove_batch(&[PARENT_KEY.to_owned()])?)
     }

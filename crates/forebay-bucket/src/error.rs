@@ -1,6 +1,6 @@
 //! What may go wrong with a volume in a bucket.
 
-use crate::bucket::Trouble;
+use crate::bucket::CallError;
 use forebay_volume::{SnapshotName, VolumeFault};
 use std::io;
 use thiserror::Error;
@@ -14,7 +14,7 @@ pub enum BucketError {
     Volume(#[from] VolumeFault),
     /// The bucket does not answer, or refuses.
     #[error(transparent)]
-    Bucket(#[from] Trouble),
+    Bucket(#[from] CallError),
     /// The volume's map or its chunks are too large for the memory.
     #[error(
         "its map and uploads of chunks of {chunk_bytes} bytes need {needed_bytes} bytes of memory, \

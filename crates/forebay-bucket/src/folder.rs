@@ -1,7 +1,7 @@
 //! A folder as a bucket: an object is a file, made by a link to its name once its bytes are
 //! durable. For tests, for a disk, and for a folder that several machines share.
 
-use crate::bucket::{Bucket, Trouble};
+use crate::bucket::{Bucket, CallError};
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_store::Failure;
@@ -156,11 +156,11 @@ impl FolderBucket {
 }
 
 impl Bucket for FolderBucket {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+    fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         if self.is_broken.load(Ordering::Acquire) {
             let text = "the folder could not make something durable; look at its disk, and open \
                         the volume anew";
-            return Err(Trouble::lasting(text, Failure::Device(5)));
+            return Err(CallError::lasting(text, Failure::Device(5)));
         }
         let answered = match call {
             Call::Make { key, bytes } => self.make(key, bytes),
@@ -172,7 +172,7 @@ impl Bucket for FolderBucket {
                 Err(error) => Err(error),
             },
         };
-        answered.map_err(|error| Trouble {
+        answered.map_err(|error| CallError {
             text: error.to_string(),
             failure: Failure::from_errno(error.raw_os_error().unwrap_or(5)),
             is_lasting: matches!(

@@ -5,9 +5,8 @@
 //!   by an older one. What a cache has of a state before is dropped after the newer one is served,
 //!   again and again until nothing of it is left.
 
-use crate::asker::Asker;
 use crate::error::BucketError;
-use crate::pausing::pause_while;
+use crate::retrying_client::{RetryingClient, pause_while};
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::say;
@@ -163,12 +162,12 @@ impl Follower {
     }
 
     /// The newest state, if it is newer than the last one.
-    pub(crate) fn look(&mut self, asker: &Arc<Asker>) -> Option<Opened> {
-        match self.newest(asker) {
+    pub(crate) fn look(&mut self, client: &Arc<RetryingClient>) -> Option<Opened> {
+        match self.newest(client) {
             // It has been said, and will be over.
             Err(BucketError::Bucket(_)) => None,
             Err(error) => {
-                self.say(asker, error.to_string());
+                self.say(client, error.to_string());
                 None
             }
             Ok(opened) if opened.manifest != self.manifest => {
@@ -177,7 +176,7 @@ impl Follower {
                 } else {
                     "another volume lies there now"
                 };
-                self.say(asker, format!("{text}; restart this server to serve that"));
+                self.say(client, format!("{text}; restart this server to serve that"));
                 // So that the next look is short, and a length that comes back is served.
                 self.opened = Some(opened);
                 None
@@ -193,22 +192,22 @@ impl Follower {
         }
     }
 
-    fn newest(&mut self, asker: &Arc<Asker>) -> Result<Opened, BucketError> {
+    fn newest(&mut self, client: &Arc<RetryingClient>) -> Result<Opened, BucketError> {
         if let Some(opened) = self.opened.take() {
-            match asker.finish(Opening::following(opened), |_| Ok(())) {
+            match client.finish(Opening::following(opened), |_| Ok(())) {
                 // What it needed next may have been removed.
                 Err(BucketError::Volume(_)) => {}
                 found => return found,
             }
         }
-        asker.open(Access::Read)
+        client.open(Access::Read)
     }
 
-    fn say(&mut self, asker: &Asker, text: String) {
+    fn say(&mut self, client: &RetryingClient, text: String) {
         if self.said.as_ref() != Some(&text) {
             say(format_args!(
                 "{}: it is served as it was at record {}: {text}",
-                asker.name(),
+                client.name(),
                 self.number
             ));
         }

@@ -4,7 +4,7 @@
 //! - invariant BS4: what a commit was answered for is staged, and stays so until a record holds it.
 //!   A record that fails is tried again later, and the next commit hears of it.
 
-use crate::pausing::pause_while;
+use crate::retrying_client::pause_while;
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::wait::{Gate, Slot, WaitQueue, either};

@@ -1,9 +1,9 @@
 //! What the threads of a store do: one job is one or a few calls to the bucket, one after the
 //! other.
 
-use crate::asker::{Asker, Tries};
-use crate::bucket::Trouble;
+use crate::bucket::CallError;
 use crate::error::BucketError;
+use crate::retrying_client::{RetryingClient, Tries};
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::say;
 use forebay_store::{Failure, Io};
@@ -36,7 +36,7 @@ pub(crate) enum ReadEnd {
     Failed(Io, Failure),
 }
 
-impl Asker {
+impl RetryingClient {
     /// Fills the pages of a read.
     pub(crate) fn read(&self, codec: &PageCodec, job: Box<ReadJob>) -> ReadEnd {
         let mut job = job;
@@ -94,7 +94,7 @@ impl Asker {
                 let found = self.get(call).map_err(|trouble| trouble.failure)?;
                 is_there |= found.is_some();
                 if let Some(bytes) = found.and_then(&open) {
-                    self.note_good(key);
+                    self.record_good(key);
                     return Ok(Some(bytes));
                 }
             }
@@ -105,7 +105,7 @@ impl Asker {
                 self.wait_for_better(&mut tries);
                 continue;
             }
-            self.note_bad(key);
+            self.record_bad(key);
             if !is_there {
                 return Ok(None);
             }
@@ -159,7 +159,8 @@ impl Asker {
         Ok(())
     }
 
-    /// Makes the object of a chunk that is put together. Returns as [`Asker::upload`] does.
+    /// Makes the object of a chunk that is put together. Returns as [`RetryingClient::upload`]
+    /// does.
     ///
     /// # Errors
     /// Why it could not be made.
@@ -209,7 +210,7 @@ impl Asker {
             match (answer(reply), gave_up) {
                 (Ok(Progress::Done(())), _) => return Ok(()),
                 (Ok(Progress::More), None) => {}
-                (Ok(Progress::More), Some(Trouble { failure, .. })) => return Err(failure),
+                (Ok(Progress::More), Some(CallError { failure, .. })) => return Err(failure),
                 (Err(_), _) => return Err(Failure::Fenced),
             }
         }
@@ -227,7 +228,7 @@ impl Asker {
         for twin in Twin::BOTH {
             let answer = |reply| lock(writer).answer(twin, reply);
             let made = self.record(|| lock(writer).next(twin), answer);
-            made.map_err(|failure| Trouble::lasting("a record cannot be made", failure))?;
+            made.map_err(|failure| CallError::lasting("a record cannot be made", failure))?;
         }
         Ok(())
     }
@@ -251,7 +252,7 @@ impl Asker {
             Err(BucketError::Volume(VolumeFault::Pinned)) => return Removed::NotNow,
             Err(BucketError::Bucket(trouble)) => return self.not_removed(&trouble),
             Err(error) => {
-                return self.not_removed(&Trouble::lasting(error.to_string(), Failure::Gone));
+                return self.not_removed(&CallError::lasting(error.to_string(), Failure::Gone));
             }
         };
         let free: Vec<String> = keys
@@ -265,7 +266,7 @@ impl Asker {
         }
     }
 
-    fn not_removed(&self, trouble: &Trouble) -> Removed {
+    fn not_removed(&self, trouble: &CallError) -> Removed {
         if !trouble.is_lasting {
             return Removed::NotNow;
         }

@@ -1,9 +1,9 @@
 //! The key of an encrypted volume: made with the volume, found when it is opened, wrapped again
 //! when its owner's key changes.
 
-use crate::asker::Asker;
 use crate::bucket::Bucket;
 use crate::error::BucketError;
+use crate::retrying_client::RetryingClient;
 use forebay_rt::fresh_number;
 use forebay_volume::{
     Append, Appended, KEY_PREFIX, Manifest, OwnerKey, PageCodec, PageFormat, Twin, VolumeFault,
@@ -33,18 +33,18 @@ pub fn change_key(
     old: &OwnerKey,
     new: &OwnerKey,
 ) -> Result<(), BucketError> {
-    let asker = Asker::of_task(bucket);
-    let id = match asker.known_manifest()? {
+    let client = RetryingClient::of_task(bucket);
+    let id = match client.known_manifest()? {
         manifest if manifest.pages == PageFormat::Encrypted => manifest.id,
         _ => return Err(VolumeFault::NotEncrypted.into()),
     };
-    let numbers = asker.key_numbers(id)?;
+    let numbers = client.key_numbers(id)?;
     let newest = numbers.last().copied().unwrap_or(0);
-    let made = match asker.wrapped(id, newest, new)? {
+    let made = match client.wrapped(id, newest, new)? {
         Unwrapped::Key(_, bytes) => Some((newest, bytes)),
         Unwrapped::WrongKey | Unwrapped::Missing => None,
     };
-    let (number, bytes) = match (made, asker.wrapped(id, newest, old)?) {
+    let (number, bytes) = match (made, client.wrapped(id, newest, old)?) {
         (Some(made), _) => made,
         (None, Unwrapped::Key(key, _)) => {
             (newest + 1, new.wrap(id, newest + 1, &key, fresh_number()?))
@@ -52,13 +52,13 @@ pub fn change_key(
         (None, Unwrapped::WrongKey) => return Err(VolumeFault::WrongKey.into()),
         (None, Unwrapped::Missing) => return Err(missing(id, newest).into()),
     };
-    asker.make_wrapped(id, number, &bytes)?;
+    client.make_wrapped(id, number, &bytes)?;
     // Listed again: other changes may have made and removed keys meanwhile, this one's among them,
     // of which the second copy was then made after that.
-    let numbers = asker.key_numbers(id)?;
+    let numbers = client.key_numbers(id)?;
     let newest = numbers.last().copied().unwrap_or(number);
     for older in numbers.range(..newest) {
-        asker.remove_batch(&Twin::BOTH.map(|twin| wrapped_key(id, twin, *older)))?;
+        client.remove_batch(&Twin::BOTH.map(|twin| wrapped_key(id, twin, *older)))?;
     }
     if newest > number {
         return Err(BucketError::KeyChanged);
@@ -80,7 +80,7 @@ fn missing(id: u128, number: u64) -> VolumeFault {
     VolumeFault::Missing { key }
 }
 
-impl Asker {
+impl RetryingClient {
     /// Makes the key of the volume that is about to be made with `manifest`. It comes before the
     /// manifest, so that no volume is without one. What an interrupted creation leaves behind has
     /// another volume's number, so it disturbs no other creation.

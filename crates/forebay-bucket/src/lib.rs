@@ -14,7 +14,6 @@
 mod abreast;
 mod addresses;
 mod answers;
-mod asker;
 mod bucket;
 mod check;
 mod cloning;
@@ -29,9 +28,9 @@ mod linked;
 mod opener;
 mod opening;
 mod patience;
-mod pausing;
 mod places;
 mod remote;
+mod retrying_client;
 mod rewriting;
 mod services;
 mod silence;
@@ -40,7 +39,7 @@ mod statistics;
 mod store;
 mod upkeep;
 
-pub use bucket::{Bucket, ParentVolume, Trouble};
+pub use bucket::{Bucket, CallError, ParentVolume};
 pub use check::Checked;
 pub use cloning::{clone_volume, flatten};
 pub use copy::{Progress, copy, remove};

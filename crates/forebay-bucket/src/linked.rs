@@ -1,6 +1,6 @@
 //! A volume and, if it is a clone, its parent: whatever the two share is read there.
 
-use crate::bucket::{Bucket, ParentVolume, Trouble};
+use crate::bucket::{Bucket, CallError, ParentVolume};
 use crate::places::{followed, place_at};
 use forebay_store::Failure;
 use forebay_volume::{
@@ -43,12 +43,12 @@ fn linked_at(address: &OsStr, creates: bool, depth: u32) -> io::Result<Arc<dyn B
 }
 
 impl LinkedBucket {
-    fn own_object(&self, key: &str) -> Result<Option<Vec<u8>>, Trouble> {
+    fn own_object(&self, key: &str) -> Result<Option<Vec<u8>>, CallError> {
         object(&*self.own, key, None)
     }
 
     /// Finds the parent, if `bytes` are the manifest of a clone that has one.
-    fn follow(&self, bytes: &[u8]) -> Result<(), Trouble> {
+    fn follow(&self, bytes: &[u8]) -> Result<(), CallError> {
         if self.link.get().is_some() {
             return Ok(());
         }
@@ -75,11 +75,11 @@ impl LinkedBucket {
 
 impl ParentVolume {
     /// Refuses a parent of `clone` that does not keep what that needs.
-    fn check(&self, clone: &Manifest) -> Result<(), Trouble> {
+    fn check(&self, clone: &Manifest) -> Result<(), CallError> {
         let (address, snapshot) = (self.address.display(), self.named.snapshot);
         let refused = |what: String| {
             let text = format!("it is a clone, and its parent {address} {what}");
-            Err(Trouble::lasting(text, Failure::Gone))
+            Err(CallError::lasting(text, Failure::Gone))
         };
         match object(&*self.bucket, MANIFEST_KEY, None)? {
             None => return refused("is not there".to_owned()),
@@ -101,7 +101,7 @@ impl ParentVolume {
 }
 
 impl Bucket for LinkedBucket {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+    fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         let Call::Get { key, .. } = call else {
             return self.own.ask(call);
         };
@@ -123,7 +123,7 @@ impl Bucket for LinkedBucket {
         self.own.uploads_at_once(object_bytes)
     }
 
-    fn remove_all(&self, keys: &[String]) -> Result<(), Trouble> {
+    fn remove_all(&self, keys: &[String]) -> Result<(), CallError> {
         self.own.remove_all(keys)
     }
 
@@ -131,18 +131,18 @@ impl Bucket for LinkedBucket {
         self.own.sweep();
     }
 
-    fn parent(&self) -> Result<Option<ParentVolume>, Trouble> {
+    fn parent(&self) -> Result<Option<ParentVolume>, CallError> {
         let Some(bytes) = self.own_object(PARENT_KEY)? else {
             return Ok(None);
         };
         let named = Parent::decode(&bytes).map_err(|fault| lasting(&fault))?;
         let failed = |error: io::Error| {
             let text = format!("its parent cannot be reached: {error}");
-            Trouble::lasting(text, Failure::Gone)
+            CallError::lasting(text, Failure::Gone)
         };
         if self.depth == DEPTH_LIMIT {
             let text = format!("it is a clone of a clone, more than {DEPTH_LIMIT} times");
-            return Err(Trouble::lasting(text, Failure::Gone));
+            return Err(CallError::lasting(text, Failure::Gone));
         }
         let address = followed(&self.address, &named.path).map_err(failed)?;
         let bucket = linked_at(&address, false, self.depth + 1).map_err(failed)?;
@@ -154,15 +154,15 @@ impl Bucket for LinkedBucket {
     }
 }
 
-fn lasting(fault: &VolumeFault) -> Trouble {
-    Trouble::lasting(fault.to_string(), Failure::Gone)
+fn lasting(fault: &VolumeFault) -> CallError {
+    CallError::lasting(fault.to_string(), Failure::Gone)
 }
 
 fn object(
     bucket: &dyn Bucket,
     key: &str,
     range: Option<std::ops::Range<u64>>,
-) -> Result<Option<Vec<u8>>, Trouble> {
+) -> Result<Option<Vec<u8>>, CallError> {
     let key = key.to_owned();
     Ok(match bucket.ask(&Call::Get { key, range })? {
         Reply::Bytes(bytes) => Some(bytes),

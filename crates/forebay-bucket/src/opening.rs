@@ -1,8 +1,8 @@
 //! Opens volumes: carries out what [`Opening`] asks, and reads records ahead.
 
 use crate::abreast::abreast;
-use crate::asker::{Asker, Tries};
 use crate::error::BucketError;
+use crate::retrying_client::{RetryingClient, Tries};
 use forebay_volume::{Access, Call, MANIFEST_KEY, Manifest, Opened, Opening, Progress, Reply};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use std::sync::Arc;
 /// Records that are read at the same time when a volume is opened; the largest have 2 MiB.
 const RECORDS_AHEAD: u64 = 8;
 
-impl Asker {
+impl RetryingClient {
     /// Opens the volume.
-    pub(crate) fn open(self: &Arc<Asker>, access: Access) -> Result<Opened, BucketError> {
+    pub(crate) fn open(self: &Arc<RetryingClient>, access: Access) -> Result<Opened, BucketError> {
         self.open_if(access, |_| Ok(()))
     }
 
     /// Opens the volume. Its last writer is ended only if `admit` takes what was found.
     pub(crate) fn open_if(
-        self: &Arc<Asker>,
+        self: &Arc<RetryingClient>,
         access: Access,
         admit: impl FnMut(&Manifest) -> Result<(), BucketError>,
     ) -> Result<Opened, BucketError> {
         self.finish(Opening::new(access), admit)
     }
 
-    /// Carries `opening` out, as [`Asker::open_if`] does.
+    /// Carries `opening` out, as [`RetryingClient::open_if`] does.
     pub(crate) fn finish(
-        self: &Arc<Asker>,
+        self: &Arc<RetryingClient>,
         mut opening: Opening,
         mut admit: impl FnMut(&Manifest) -> Result<(), BucketError>,
     ) -> Result<Opened, BucketError> {
@@ -56,17 +56,17 @@ impl Asker {
 
     /// Those of the objects `keys` that are there.
     fn read_ahead(
-        self: &Arc<Asker>,
+        self: &Arc<RetryingClient>,
         keys: Vec<String>,
     ) -> Result<BTreeMap<String, Vec<u8>>, BucketError> {
-        let asker = self.clone();
+        let client = self.clone();
         let read = abreast(keys, move |key: String| {
             let call = Call::Get {
                 key: key.clone(),
                 range: None,
             };
             // What is in trouble is asked for in its turn.
-            Ok::<_, BucketError>(match asker.ask(&call, &mut Tries::begin()) {
+            Ok::<_, BucketError>(match client.ask(&call, &mut Tries::begin()) {
                 Ok(Reply::Bytes(bytes)) => Some((key, bytes)),
                 _ => None,
             })

@@ -65,7 +65,7 @@ impl Patience {
         };
         let mut state = lock(&self.state);
         match &answered {
-            Ok(Ok(_)) => state.note_sent(bytes, before, began.elapsed()),
+            Ok(Ok(_)) => state.record_sent(bytes, before, began.elapsed()),
             Err(_) if state.silences == before.silences => {
                 state.silences += 1;
                 state.line = state.line.without_answer();
@@ -94,7 +94,7 @@ impl State {
         Duration::from_millis(self.line.patience_ms(self.under_way_bytes))
     }
 
-    fn note_sent(&mut self, bytes: u64, before: State, took: Duration) {
+    fn record_sent(&mut self, bytes: u64, before: State, took: Duration) {
         self.sent_bytes += bytes;
         if bytes >= LEAST_SAMPLE_BYTES {
             let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);

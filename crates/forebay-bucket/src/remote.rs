@@ -7,7 +7,7 @@
 use crate::answers::{
     invalid, is_bucket_missing, is_conflict, is_past_the_end, is_refusal, trouble_of,
 };
-use crate::bucket::{Bucket, Trouble};
+use crate::bucket::{Bucket, CallError};
 use crate::patience::{Patience, unless_silent};
 use crate::services::{self, Keys, Service};
 use crate::silence::Silence;
@@ -257,7 +257,7 @@ impl Bucket for RemoteBucket {
         self.patience.uploads_at_once(object_bytes)
     }
 
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+    fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         let store = lock(&self.store).clone();
         let answered = match call {
             Call::Make { key, bytes } => {
@@ -312,7 +312,7 @@ impl Bucket for RemoteBucket {
         }
     }
 
-    fn remove_all(&self, keys: &[String]) -> Result<(), Trouble> {
+    fn remove_all(&self, keys: &[String]) -> Result<(), CallError> {
         self.delete(keys).map_err(|error| {
             if is_refusal(&error) {
                 self.renew();

@@ -5,11 +5,11 @@
 //! either the volume has the new state afterwards, or nothing has changed.
 
 use crate::abreast::abreast;
-use crate::asker::Asker;
-use crate::bucket::{Bucket, Trouble};
+use crate::bucket::{Bucket, CallError};
 use crate::copy::{Progress, writing};
 use crate::error::BucketError;
 use crate::jobs::Unmade;
+use crate::retrying_client::RetryingClient;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::fresh_number;
 use forebay_store::Failure;
@@ -36,11 +36,11 @@ pub fn roll_back(
     takes_over: bool,
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
-    let asker = Arc::new(Asker::of_task(bucket));
+    let client = Arc::new(RetryingClient::of_task(bucket));
     // Whatever is wrong with it is found before another writer is ended.
-    let from = State::at_snapshot(&asker, name, key)?;
-    let opened = asker.open(writing("a rollback", takes_over)?)?;
-    let to = State::of(&asker, &from.codec, opened);
+    let from = State::at_snapshot(&client, name, key)?;
+    let opened = client.open(writing("a rollback", takes_over)?)?;
+    let to = State::of(&client, &from.codec, opened);
     let length_bytes = from.writer.manifest().length_bytes;
     rewrite(from, to, length_bytes, progress)
 }
@@ -58,8 +58,8 @@ pub fn resize(
     key: Option<&OwnerKey>,
     takes_over: bool,
 ) -> Result<(), BucketError> {
-    let asker = Arc::new(Asker::of_task(bucket));
-    let found = asker.open(Access::Read)?.manifest;
+    let client = Arc::new(RetryingClient::of_task(bucket));
+    let found = client.open(Access::Read)?.manifest;
     // Whatever is wrong is found before another writer is ended.
     found.with_length(length_bytes)?;
     if length_bytes < found.length_bytes && !may_shrink {
@@ -68,14 +68,14 @@ pub fn resize(
             asked_bytes: length_bytes,
         });
     }
-    let codec = asker.unlock(&found, key)?;
-    let opened = asker.open(writing("a change of its length", takes_over)?)?;
+    let codec = client.unlock(&found, key)?;
+    let opened = client.open(writing("a change of its length", takes_over)?)?;
     if opened.manifest != found {
-        asker.leave(&Mutex::new(Writer::new(opened)))?;
+        client.leave(&Mutex::new(Writer::new(opened)))?;
         return Err(BucketError::Resized);
     }
-    let from = State::of(&asker, &codec, opened.clone());
-    let to = State::of(&asker, &codec, opened);
+    let from = State::of(&client, &codec, opened.clone());
+    let to = State::of(&client, &codec, opened);
     let quiet: Arc<Progress> = Arc::new(|_, _| {});
     rewrite(from, to, length_bytes, &quiet).map(drop)
 }
@@ -94,7 +94,10 @@ pub fn copy_snapshot(
     key: Option<&OwnerKey>,
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
-    let (from, to) = (Arc::new(Asker::of_task(from)), Arc::new(Asker::of_task(to)));
+    let (from, to) = (
+        Arc::new(RetryingClient::of_task(from)),
+        Arc::new(RetryingClient::of_task(to)),
+    );
     let from = State::at_snapshot(&from, name, key)?;
     if to.object(MANIFEST_KEY)?.is_some() {
         return Err(BucketError::Occupied);
@@ -119,28 +122,28 @@ pub fn copy_snapshot(
 
 /// A state of a volume, with what it takes to read it, or to write from there on.
 struct State {
-    asker: Arc<Asker>,
+    client: Arc<RetryingClient>,
     codec: PageCodec,
     writer: Writer,
 }
 
 impl State {
-    fn of(asker: &Arc<Asker>, codec: &PageCodec, opened: Opened) -> State {
+    fn of(client: &Arc<RetryingClient>, codec: &PageCodec, opened: Opened) -> State {
         State {
-            asker: asker.clone(),
+            client: client.clone(),
             codec: codec.clone(),
             writer: Writer::with_codec(opened, codec.clone()),
         }
     }
 
     fn at_snapshot(
-        asker: &Arc<Asker>,
+        client: &Arc<RetryingClient>,
         name: SnapshotName,
         key: Option<&OwnerKey>,
     ) -> Result<State, BucketError> {
-        let opened = asker.open_snapshot(name)?;
-        let codec = asker.unlock(&opened.manifest, key)?;
-        Ok(State::of(asker, &codec, opened))
+        let opened = client.open_snapshot(name)?;
+        let codec = client.unlock(&opened.manifest, key)?;
+        Ok(State::of(client, &codec, opened))
     }
 
     /// The chunks that `map` does not have as this state has them.
@@ -155,12 +158,12 @@ impl State {
     /// Makes the object of `job` at `to`, with `count` pages; none if it is zeros.
     fn make(
         &self,
-        to: &Asker,
+        to: &RetryingClient,
         codec: &PageCodec,
         mut job: UploadJob,
         count: u64,
     ) -> Result<Option<u32>, BucketError> {
-        let assembled = self.asker.assemble(&self.codec, &mut job, true);
+        let assembled = self.client.assemble(&self.codec, &mut job, true);
         assembled.map_err(|unmade| match unmade {
             Unmade::Missing(key) => VolumeFault::Missing { key }.into(),
             Unmade::Failed(failure) => failed("an object cannot be read", failure),
@@ -172,7 +175,7 @@ impl State {
 }
 
 fn failed(what: &str, failure: Failure) -> BucketError {
-    Trouble::lasting(what, failure).into()
+    CallError::lasting(what, failure).into()
 }
 
 /// Gives the volume at `to` the state `from` with `length_bytes`, and closes it.
@@ -183,7 +186,7 @@ fn rewrite(
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
     let State {
-        asker,
+        client,
         codec,
         mut writer,
     } = to;
@@ -206,7 +209,7 @@ fn rewrite(
         }
     }
     let (id, all, done) = (writer.map().writer(), jobs.len() as u64, AtomicU64::new(0));
-    let (maker, progress) = (asker.clone(), progress.clone());
+    let (maker, progress) = (client.clone(), progress.clone());
     let made = abreast(jobs, move |(chunk, name)| {
         let mut job = UploadJob::new(&from.writer, Scope::All, chunk, name, Vec::new());
         job.writer = id;
@@ -221,7 +224,7 @@ fn rewrite(
             // An incomplete copy stays open, so that it is not taken for a whole volume. Any other
             // volume is as before; if it cannot be closed, the next writer has to take it over.
             if !is_copy {
-                let _ = asker.leave(&Mutex::new(writer));
+                let _ = client.leave(&Mutex::new(writer));
             }
             return Err(error);
         }
@@ -240,19 +243,19 @@ fn rewrite(
     if writer.need() == Need::Record {
         writer.seal();
     }
-    record(&asker, writer)?;
+    record(&client, writer)?;
     Ok(written)
 }
 
 /// Makes the record that `writer` has begun, and leaves the volume to others.
-fn record(asker: &Asker, writer: Writer) -> Result<(), BucketError> {
+fn record(client: &RetryingClient, writer: Writer) -> Result<(), BucketError> {
     let writer = Mutex::new(writer);
-    asker.make_record(&writer)?;
+    client.make_record(&writer)?;
     // The record may be as large as a map: whoever opens the volume next begins behind it. If the
     // map cannot be made, the next writer makes one.
     let map = lock(&writer).map_after(1);
     if let Some(mut map) = map {
-        let _ = asker.append(&mut map);
+        let _ = client.append(&mut map);
     }
-    asker.leave(&writer)
+    client.leave(&writer)
 }

@@ -1,8 +1,8 @@
 //! Snapshots of a volume: taken, read, removed, and asked for before objects are removed.
 
-use crate::asker::{Asker, Tries};
 use crate::bucket::Bucket;
 use crate::error::BucketError;
+use crate::retrying_client::{RetryingClient, Tries};
 use forebay_base::Span;
 use forebay_base::sync::lock;
 use forebay_rt::thread::{Stopwatch, pause_current};
@@ -35,10 +35,10 @@ const ATTEMPTS: u32 = 3;
 /// # Errors
 /// [`BucketError`]: [`VolumeFault::SnapshotExists`] if that name is taken.
 pub fn take_snapshot(bucket: Arc<dyn Bucket>, name: SnapshotName) -> Result<(), BucketError> {
-    let asker = Asker::of_task(bucket);
+    let client = RetryingClient::of_task(bucket);
     // Nothing is put where no volume is.
-    asker.known_manifest()?;
-    asker.take_snapshot(name)
+    client.known_manifest()?;
+    client.take_snapshot(name)
 }
 
 /// Removes the snapshot `name` of the volume in `bucket`. What it alone holds is removed by the
@@ -54,14 +54,14 @@ pub fn remove_snapshot(
     if name.is_of_clone() && !is_forced {
         return Err(BucketError::HasClone { snapshot: name });
     }
-    let asker = Asker::of_task(bucket);
-    if !asker.snapshot_names()?.contains(&name) {
+    let client = RetryingClient::of_task(bucket);
+    if !client.snapshot_names()?.contains(&name) {
         return Err(VolumeFault::NoSnapshot { name }.into());
     }
-    Ok(asker.remove_batch(&Twin::BOTH.map(|twin| name.key(twin)))?)
+    Ok(client.remove_batch(&Twin::BOTH.map(|twin| name.key(twin)))?)
 }
 
-impl Asker {
+impl RetryingClient {
     pub(crate) fn take_snapshot(&self, name: SnapshotName) -> Result<(), BucketError> {
         for _ in 1..ATTEMPTS {
             match self.try_snapshot(name) {
@@ -157,11 +157,11 @@ impl Asker {
             match holding.answer(reply) {
                 Ok(Progress::More) => {}
                 Ok(Progress::Done(held)) => {
-                    self.note_pinned(false);
+                    self.record_pinned(false);
                     return Ok(held);
                 }
                 Err(fault) => {
-                    self.note_pinned(fault == VolumeFault::Pinned);
+                    self.record_pinned(fault == VolumeFault::Pinned);
                     return Err(fault.into());
                 }
             }
@@ -178,7 +178,7 @@ impl Asker {
     }
 
     /// Whether somebody is taking a snapshot at the moment.
-    fn note_pinned(&self, is_pinned: bool) {
+    fn record_pinned(&self, is_pinned: bool) {
         let mut since = lock(&self.pinned);
         if is_pinned && since.is_none() {
             say(format_args!(
@@ -195,7 +195,7 @@ impl Asker {
 
     /// Waits before a pin is looked for again.
     pub(crate) fn wait_for_pins(&self) {
-        self.note_pinned(true);
+        self.record_pinned(true);
         pause_current(PIN_LOOK);
     }
 }

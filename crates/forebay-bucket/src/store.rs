@@ -1,11 +1,11 @@
 //! A volume in a bucket as a store with one object.
 
-use crate::asker::Asker;
 use crate::bucket::Bucket;
 use crate::error::BucketError;
 use crate::following::{Follower, Following};
 use crate::gathering::{Commit, Gathering};
 use crate::jobs::{ReadEnd, Unmade};
+use crate::retrying_client::RetryingClient;
 use crate::statistics::BucketStatistics;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use forebay_rt::thread::SMALL_STACK_BYTES;
 use forebay_rt::wait::{Slot, WaitQueue};
 use forebay_rt::{block_on, say};
 use forebay_store::{
-    Crew, Durability, Extent, Failure, Geometry, Io, IoKind, ObjectId, Request, Store,
+    Durability, Extent, Failure, Geometry, Io, IoKind, ObjectId, Request, Store, ThreadGroup,
 };
 use forebay_volume::{
     Access, Call, INLINE_PAGES, Manifest, Map, OwnerKey, PAGE_BYTES, PageCodec, PageFormat,
@@ -116,7 +116,7 @@ impl Default for BucketSettings {
 /// ```
 pub struct BucketStore {
     core: Arc<Core>,
-    crew: Crew,
+    threads: ThreadGroup,
     manifest: Manifest,
     limits: Limits,
 }
@@ -127,7 +127,7 @@ struct Core {
     arrivals: WaitQueue,
     gathering: Option<Gathering>,
     following: Option<Following>,
-    asker: Arc<Asker>,
+    client: Arc<RetryingClient>,
     codec: PageCodec,
     object_bytes: u64,
     /// Several threads may find out that another writer has the volume.
@@ -161,26 +161,26 @@ impl BucketStore {
         if let Some(name) = settings.snapshot.filter(|_| !is_read_only) {
             return Err(VolumeFault::ReadOnlySnapshot { name }.into());
         }
-        let asker = Asker::new(bucket, name.to_owned(), settings.answer_timeout);
-        let asker = Arc::new(asker);
-        let mut unlocked = asker.unlocked(&access, &settings)?;
+        let client = RetryingClient::new(bucket, name.to_owned(), settings.answer_timeout);
+        let client = Arc::new(client);
+        let mut unlocked = client.unlocked(&access, &settings)?;
         let mut admit = |manifest: &Manifest| {
             let made = manifest.as_made();
             let codec = match unlocked.take().filter(|(known, _)| *known == made) {
                 Some((_, codec)) => codec,
-                None => asker.unlock(manifest, settings.key.as_ref())?,
+                None => client.unlock(manifest, settings.key.as_ref())?,
             };
             unlocked = Some((made, codec.clone()));
             Ok::<_, BucketError>((codec, limits(manifest, &settings)?))
         };
         let opened = match settings.snapshot {
-            Some(name) => asker.open_snapshot(name)?,
-            None => asker.open_if(access, |manifest| admit(manifest).map(drop))?,
+            Some(name) => client.open_snapshot(name)?,
+            None => client.open_if(access, |manifest| admit(manifest).map(drop))?,
         };
         let manifest = opened.manifest;
         // What was opened to be written was admitted before, so this does not fail then.
         let (codec, limits) = admit(&manifest)?;
-        asker.note_open();
+        client.record_open();
         let following = settings.follow_interval;
         let following = following.filter(|_| is_read_only && settings.snapshot.is_none());
         let follower = following.map(|_| Follower::new(opened.clone()));
@@ -193,19 +193,19 @@ impl BucketStore {
                 .filter(|_| !is_read_only)
                 .map(Gathering::new),
             following: following.map(Following::new),
-            asker,
+            client,
             codec,
             object_bytes: manifest.whole_object_bytes(),
             is_fence_said: AtomicBool::new(false),
         });
-        let mut crew = Core::start(&core, limits.uploads + READERS + KEEPERS)?;
+        let mut threads = Core::start(&core, limits.uploads + READERS + KEEPERS)?;
         if let Some(follower) = follower {
             let core = core.clone();
-            crew.start("forebay-follow", move || core.follow(follower))?;
+            threads.start("forebay-follow", move || core.follow(follower))?;
         }
         Ok(Arc::new(BucketStore {
             core,
-            crew,
+            threads,
             manifest,
             limits,
         }))
@@ -271,7 +271,7 @@ impl BucketStore {
     /// What it has done, and what its volume takes.
     pub fn statistics(&self) -> BucketStatistics {
         let mut statistics = BucketStatistics::of(lock(&self.core.scheduler).writer());
-        self.core.asker.count_into(&mut statistics);
+        self.core.client.count_into(&mut statistics);
         statistics
     }
 
@@ -281,7 +281,7 @@ impl BucketStore {
     }
 }
 
-impl Asker {
+impl RetryingClient {
     /// Refuses what has no room, or another key, before its map is read. Returns what opens the
     /// pages of a volume that is there.
     fn unlocked(
@@ -349,17 +349,17 @@ fn record_bytes(manifest: &Manifest) -> u64 {
 
 impl Core {
     /// Starts its threads.
-    fn start(core: &Arc<Core>, workers: usize) -> io::Result<Crew> {
-        let mut crew = Crew::default();
+    fn start(core: &Arc<Core>, workers: usize) -> io::Result<ThreadGroup> {
+        let mut threads = ThreadGroup::default();
         for _ in 0..workers {
             let core = core.clone();
-            crew.start("forebay-bucket", move || core.work())?;
+            threads.start("forebay-bucket", move || core.work())?;
         }
         if core.gathering.is_some() {
             let core = core.clone();
-            crew.start("forebay-commits", move || core.gather())?;
+            threads.start("forebay-commits", move || core.gather())?;
         }
-        Ok(crew)
+        Ok(threads)
     }
 
     /// The life of a thread.
@@ -377,7 +377,7 @@ impl Core {
             return;
         };
         while block_on(gathering.owed()) {
-            // The next commit hears of a failure, and the asker has said it.
+            // The next commit hears of a failure, and the client has said it.
             let _ = block_on(self.record(gathering));
         }
     }
@@ -388,7 +388,7 @@ impl Core {
             return;
         };
         while following.is_due(follower.has_failed()) {
-            let newest = follower.look(&self.asker);
+            let newest = follower.look(&self.client);
             let changed = newest.map(|opened| lock(&self.scheduler).follow(opened));
             following.looked(changed.unwrap_or_default());
         }
@@ -422,7 +422,7 @@ impl Core {
         loop {
             let arrival = self.arrivals.listen();
             let mut ended = Ended::default();
-            let at_once = self.asker.uploads_at_once(self.object_bytes);
+            let at_once = self.client.uploads_at_once(self.object_bytes);
             let (job, is_stopped) = {
                 let mut scheduler = lock(&self.scheduler);
                 scheduler.limit_uploads(at_once);
@@ -439,21 +439,21 @@ impl Core {
     fn carry_out(&self, job: Job) {
         let mut ended = Ended::default();
         match job {
-            Job::Read(job) => match self.asker.read(&self.codec, job) {
+            Job::Read(job) => match self.client.read(&self.codec, job) {
                 ReadEnd::Done(job) => ended.push(job.filled(), Ok(())),
                 ReadEnd::Failed(io, failure) => ended.push(io, Err(failure)),
                 ReadEnd::Missing(job, key) => self.read_again(*job, &key, &mut ended),
             },
             Job::Upload(mut job) => {
-                let mut made = self.asker.upload(&self.codec, &mut job, false);
+                let mut made = self.client.upload(&self.codec, &mut job, false);
                 let is_missing = matches!(made, Err(Unmade::Missing(_)));
                 if is_missing && lock(&self.scheduler).is_wanted(&job) && !self.is_succeeded() {
-                    made = self.asker.upload(&self.codec, &mut job, true);
+                    made = self.client.upload(&self.codec, &mut job, true);
                 }
                 let result = made.map_err(|unmade| match unmade {
                     Unmade::Missing(_) if self.is_succeeded() => Failure::Fenced,
                     Unmade::Missing(_) if !lock(&self.scheduler).is_wanted(&job) => Failure::Gone,
-                    Unmade::Missing(key) => self.asker.missing(&key),
+                    Unmade::Missing(key) => self.client.missing(&key),
                     Unmade::Failed(failure) => failure,
                 });
                 lock(&self.scheduler).uploaded(job, result, &mut ended);
@@ -461,7 +461,7 @@ impl Core {
             Job::Record(twin) => {
                 let next = || lock(&self.scheduler).next_call(twin);
                 let answer = |reply| lock(&self.scheduler).answer(twin, reply);
-                let result = self.asker.record(next, answer);
+                let result = self.client.record(next, answer);
                 if result == Err(Failure::Fenced) {
                     let number = lock(&self.scheduler).last_number();
                     self.say_fenced(number);
@@ -470,7 +470,7 @@ impl Core {
             }
             Job::Move(pages) => {
                 let read = pages.into_iter().filter_map(|(page, from)| {
-                    let bytes = self.asker.page_of_record(&self.codec, page, from)?;
+                    let bytes = self.client.page_of_record(&self.codec, page, from)?;
                     Some((page, from, bytes))
                 });
                 let read = read.collect();
@@ -478,12 +478,12 @@ impl Core {
             }
             Job::Map(mut append) => {
                 // A map that could not be made is made some records later.
-                let made = self.asker.append(&mut append);
+                let made = self.client.append(&mut append);
                 lock(&self.scheduler).mapped(append.key(), made.ok());
             }
             Job::Remove(keys) => {
                 let manifest = lock(&self.scheduler).manifest();
-                let removed = self.asker.remove(&manifest, &keys);
+                let removed = self.client.remove(&manifest, &keys);
                 lock(&self.scheduler).removed(keys.len(), removed);
             }
         }
@@ -507,7 +507,7 @@ impl Core {
         }
         let again = lock(&self.scheduler).read_again(job, key, ended);
         if let Err(io) = again {
-            ended.push(io, Err(self.asker.missing(key)));
+            ended.push(io, Err(self.client.missing(key)));
         }
     }
 
@@ -522,7 +522,7 @@ impl Core {
             let successors = Twin::BOTH.map(|twin| scheduler.successor(twin));
             (successors, scheduler.last_number() + 1)
         };
-        let is_there = |call: &Call| matches!(self.asker.get(call), Ok(Some(_)));
+        let is_there = |call: &Call| matches!(self.client.get(call), Ok(Some(_)));
         if !successors.iter().flatten().any(is_there) {
             return false;
         }
@@ -545,11 +545,11 @@ impl Core {
         if self.is_fence_said.swap(true, Ordering::AcqRel) {
             return;
         }
-        let who = self.asker.writer_of(number);
+        let who = self.client.writer_of(number);
         say(format_args!(
             "{}: {} has taken the volume over; nothing is written to it any more, and what was \
              not {} before is not there",
-            self.asker.name(),
+            self.client.name(),
             who.as_deref().unwrap_or("another writer"),
             // A FLUSH may have been answered before its record.
             self.gathering.as_ref().map_or("flushed", |_| "recorded"),
@@ -607,8 +607,8 @@ impl Drop for BucketStore {
             following.stop();
         }
         lock(&self.core.scheduler).stop();
-        self.core.asker.stop();
+        self.core.client.stop();
         self.core.arrivals.wake_all();
-        self.crew.join();
+        self.threads.join();
     }
 }

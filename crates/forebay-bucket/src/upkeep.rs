@@ -1,10 +1,10 @@
 //! What is done to a volume beside serving it: looked at, checked, freed of what nobody needs.
 
 use crate::abreast::abreast;
-use crate::asker::{Asker, Tries};
 use crate::bucket::Bucket;
 use crate::check::Checked;
 use crate::error::BucketError;
+use crate::retrying_client::{RetryingClient, Tries};
 use forebay_volume::{
     Access, Collected, Collecting, DATA_PREFIX, DETACHED_KEY, Held, KEY_PREFIX, LOG_PREFIX,
     MAP_PREFIX, Manifest, Map, Progress, SNAPSHOT_PREFIX, SnapshotName, TWIN_PREFIX, VolumeFault,
@@ -52,8 +52,8 @@ pub struct VolumeInfo {
 /// # Errors
 /// [`BucketError`].
 pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
-    let asker = Arc::new(Asker::of_task(bucket));
-    let opened = asker.open(Access::Read)?;
+    let client = Arc::new(RetryingClient::of_task(bucket));
+    let opened = client.open(Access::Read)?;
     let mut keys = Vec::new();
     let prefixes = [
         DATA_PREFIX,
@@ -64,12 +64,12 @@ pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
         SNAPSHOT_PREFIX,
     ];
     for prefix in prefixes {
-        keys.extend(asker.list(prefix)?);
+        keys.extend(client.list(prefix)?);
     }
     let all = sum_of(&keys);
     let (mut held, mut snapshots) = (Held::default(), Vec::new());
-    for name in asker.snapshot_names()? {
-        match asker.snapshot(&opened.manifest, name) {
+    for name in client.snapshot_names()? {
+        match client.snapshot(&opened.manifest, name) {
             Ok(snapshot) => {
                 held.add(&snapshot.map);
                 snapshots.push((name, Ok(snapshot.taken_ms)));
@@ -87,8 +87,8 @@ pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
         unneeded.clear();
     }
     let mut parent = None;
-    if opened.manifest.shared.is_some() && asker.object(DETACHED_KEY)?.is_none() {
-        let found = asker.parent()?;
+    if opened.manifest.shared.is_some() && client.object(DETACHED_KEY)?.is_none() {
+        let found = client.parent()?;
         parent = found.map(|it| (it.address, it.named.snapshot));
     }
     Ok(VolumeInfo {
@@ -119,10 +119,10 @@ pub(crate) fn sum_of(keys: &[(String, u64)]) -> Collected {
 /// # Errors
 /// [`BucketError`].
 pub fn collect(bucket: Arc<dyn Bucket>) -> Result<Collected, BucketError> {
-    let asker = Arc::new(Asker::of_task(bucket));
+    let client = Arc::new(RetryingClient::of_task(bucket));
     loop {
-        match asker.collect() {
-            Err(BucketError::Volume(VolumeFault::Pinned)) => asker.wait_for_pins(),
+        match client.collect() {
+            Err(BucketError::Volume(VolumeFault::Pinned)) => client.wait_for_pins(),
             collected => return collected,
         }
     }
@@ -135,12 +135,12 @@ pub fn collect(bucket: Arc<dyn Bucket>) -> Result<Collected, BucketError> {
 /// # Errors
 /// [`BucketError`] if the volume cannot be opened at all.
 pub fn check(bucket: Arc<dyn Bucket>) -> Result<Checked, BucketError> {
-    let asker = Arc::new(Asker::of_task(bucket));
+    let client = Arc::new(RetryingClient::of_task(bucket));
     let mut before: Option<(u64, Vec<String>)> = None;
     loop {
-        let opened = asker.open(Access::Read)?;
+        let opened = client.open(Access::Read)?;
         let number = opened.map.number();
-        let checked = asker.check(&opened)?;
+        let checked = client.check(&opened)?;
         let is_whole = checked.faults.is_empty() && checked.notes.is_empty();
         let is_known =
             |(same, faults): &(u64, Vec<String>)| *same == number || *faults == checked.faults;
@@ -158,8 +158,8 @@ pub(crate) fn batches_of(listed: &[(String, u64)]) -> Vec<Vec<String>> {
     batches.map(keys_of).collect()
 }
 
-impl Asker {
-    fn collect(self: &Arc<Asker>) -> Result<Collected, BucketError> {
+impl RetryingClient {
+    fn collect(self: &Arc<RetryingClient>) -> Result<Collected, BucketError> {
         let mut collecting = Collecting::new(self.pins());
         let mut tries = Tries::begin();
         loop {
@@ -175,15 +175,15 @@ impl Asker {
 
     /// Removes `doomed`, those of one kind before those of the next.
     fn remove_doomed(
-        self: &Arc<Asker>,
+        self: &Arc<RetryingClient>,
         doomed: &[(String, u64)],
     ) -> Result<Collected, BucketError> {
         let mut collected = Collected::default();
         let kind = |(key, _): &(String, u64)| key.find('/').map(|at| key[..at].to_owned());
         for of_kind in doomed.chunk_by(|a, b| kind(a) == kind(b)) {
-            let asker = self.clone();
+            let client = self.clone();
             abreast(batches_of(of_kind), move |keys| {
-                Ok::<(), BucketError>(asker.remove_batch(&keys)?)
+                Ok::<(), BucketError>(client.remove_batch(&keys)?)
             })?;
             let removed = sum_of(of_kind);
             collected.objects += removed.objects;

@@ -8,7 +8,7 @@ mod volumes;
 
 use forebay_base::{PAGE_BYTES, Prng, Span};
 use forebay_bucket::{
-    Bucket, BucketError, BucketSettings, BucketStore, FolderBucket, Progress, Trouble, check,
+    Bucket, BucketError, BucketSettings, BucketStore, CallError, FolderBucket, Progress, check,
     collect, copy, info, remove,
 };
 use forebay_store::{Failure, IoKind};
@@ -25,7 +25,7 @@ const SETTINGS: BucketSettings = BucketSettings {
 };
 
 /// What is done before a call, which is not made if it fails.
-type Before = dyn Fn(&Call) -> Result<(), Trouble> + Send + Sync;
+type Before = dyn Fn(&Call) -> Result<(), CallError> + Send + Sync;
 
 /// A bucket that does something before some calls.
 struct Watched {
@@ -34,7 +34,7 @@ struct Watched {
 }
 
 impl Bucket for Watched {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+    fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         (self.before)(call)?;
         self.inner.ask(call)
     }
@@ -259,7 +259,7 @@ fn a_copy_that_was_interrupted_is_no_volume_and_can_be_finished() {
             before: Box::new(move |call| {
                 let is_make = matches!(call, Call::Make { .. });
                 if is_make && makes.fetch_add(1, Ordering::Relaxed) >= most {
-                    return Err(Trouble::lasting("full", Failure::NoSpace));
+                    return Err(CallError::lasting("full", Failure::NoSpace));
                 }
                 Ok(())
             }),
@@ -366,7 +366,7 @@ fn a_volume_is_removed_as_a_whole_if_nobody_has_it() {
         inner: volume.clone(),
         before: Box::new(|call| match call {
             Call::Remove { key } if key.starts_with("log/") => {
-                Err(Trouble::lasting("no right", Failure::Device(13)))
+                Err(CallError::lasting("no right", Failure::Device(13)))
             }
             _ => Ok(()),
         }),

@@ -7,7 +7,7 @@ mod support;
 
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{PAGE_BYTES, Prng};
-use forebay_bucket::{Bucket, BucketSettings, BucketStore, Trouble, check, collect};
+use forebay_bucket::{Bucket, BucketSettings, BucketStore, CallError, check, collect};
 use forebay_store::IoKind;
 use forebay_volume::{Access, Call, Manifest, Reply, Writing};
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ struct Held {
 }
 
 impl Bucket for Memory {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+    fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         let mut held = lock(&self.0);
         Ok(match call {
             Call::Make { key, .. } if held.objects.contains_key(key) => Reply::Exists,
@@ -74,7 +74,7 @@ impl Bucket for Memory {
         })
     }
 
-    fn remove_all(&self, keys: &[String]) -> Result<(), Trouble> {
+    fn remove_all(&self, keys: &[String]) -> Result<(), CallError> {
         lock(&self.0).removals += 1;
         keys.iter().try_for_each(|key| {
             let key = key.clone();

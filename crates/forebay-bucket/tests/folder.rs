@@ -10,7 +10,7 @@ use forebay::{BuildError, Cache, Settings};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{PAGE_BYTES, Prng, Span};
 use forebay_bucket::{
-    Bucket, BucketError, BucketSettings, BucketStore, FolderBucket, Trouble, check, collect,
+    Bucket, BucketError, BucketSettings, BucketStore, CallError, FolderBucket, check, collect,
 };
 use forebay_rt::block_on;
 use forebay_rt::thread::pause_current;
@@ -33,7 +33,7 @@ struct Faults {
 }
 
 /// From a call to trouble, and whether it is carried out all the same.
-type Spoil = dyn FnMut(&Call) -> Option<(Trouble, bool)> + Send;
+type Spoil = dyn FnMut(&Call) -> Option<(CallError, bool)> + Send;
 
 struct Faulty {
     inner: Arc<dyn Bucket>,
@@ -41,7 +41,7 @@ struct Faulty {
 }
 
 impl Bucket for Faulty {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+    fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         let spoilt = lock(&self.faults.spoil)
             .as_mut()
             .and_then(|spoil| spoil(call));
@@ -88,7 +88,7 @@ impl Bench {
         BucketStore::open(bucket, "v", writing(take_over), settings).expect("it opens")
     }
 
-    fn spoil(&self, spoil: impl FnMut(&Call) -> Option<(Trouble, bool)> + Send + 'static) {
+    fn spoil(&self, spoil: impl FnMut(&Call) -> Option<(CallError, bool)> + Send + 'static) {
         *lock(&self.faults.spoil) = Some(Box::new(spoil));
     }
 
@@ -298,7 +298,7 @@ fn a_flush_is_in_the_bucket_whatever_happens_meanwhile() {
             let mut chance = Prng::from_seed(round);
             bench.spoil(move |_| {
                 let is_spoilt = chance.chance(1, 3);
-                is_spoilt.then(|| (Trouble::passing("lost"), chance.chance(1, 2)))
+                is_spoilt.then(|| (CallError::passing("lost"), chance.chance(1, 2)))
             });
         }
         let mut tokens = Vec::new();
@@ -348,11 +348,11 @@ fn a_commit_fails_while_the_bucket_is_away_and_nothing_is_lost() {
     assert_eq!(commit(&driver), Ok(()));
     driver.write(OBJECT, 0, &pattern(2, 4096)).unwrap();
     // Carried out each time, and never answered.
-    bench.spoil(|_| Some((Trouble::passing("away"), true)));
+    bench.spoil(|_| Some((CallError::passing("away"), true)));
     assert_eq!(commit(&driver), Err(Failure::NoAnswer));
     driver.write(OBJECT, 4096, &pattern(3, 4096)).unwrap();
     assert_eq!(commit(&driver), Err(Failure::NoAnswer));
-    bench.spoil(|_| Some((Trouble::lasting("full", Failure::NoSpace), false)));
+    bench.spoil(|_| Some((CallError::lasting("full", Failure::NoSpace), false)));
     assert_eq!(commit(&driver), Err(Failure::NoSpace));
     assert!(!store.close(), "something is not committed");
     assert_eq!(commit(&driver), Err(Failure::NoSpace), "it goes on");
@@ -378,7 +378,7 @@ fn a_bucket_that_can_only_be_read_ends_a_commit_in_time() {
                 .unwrap();
         }
         bench.spoil(|call| {
-            matches!(call, Call::Make { .. }).then(|| (Trouble::passing("slow down"), false))
+            matches!(call, Call::Make { .. }).then(|| (CallError::passing("slow down"), false))
         });
         assert_eq!(commit(&driver), Err(Failure::NoAnswer), "{pages} pages");
         bench.heal();
@@ -393,7 +393,7 @@ fn writes_that_have_no_room_wait_or_fail_with_what_they_wait_for() {
     let driver = driver(&store);
     bench.spoil(|call| {
         let is_make = matches!(call, Call::Make { .. });
-        is_make.then(|| (Trouble::lasting("full", Failure::NoSpace), false))
+        is_make.then(|| (CallError::lasting("full", Failure::NoSpace), false))
     });
     let bytes = pattern(5, CHUNK as usize);
     let results: Vec<_> = (0..8 * MIB / CHUNK)
@@ -425,7 +425,7 @@ struct FullForTwo {
 }
 
 impl Bucket for FullForTwo {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+    fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         let is_chunk = matches!(call, Call::Make { key, .. } if key.starts_with(DATA_PREFIX));
         if !is_chunk {
             return self.inner.ask(call);
@@ -435,7 +435,7 @@ impl Bucket for FullForTwo {
             1 => wait_until(|| self.made.load(Ordering::Acquire) > 2),
             _ => return self.inner.ask(call),
         }
-        Err(Trouble::lasting("full", Failure::NoSpace))
+        Err(CallError::lasting("full", Failure::NoSpace))
     }
 }
 
@@ -596,7 +596,7 @@ fn a_bucket_that_lets_nothing_be_removed_serves_all_the_same() {
     bench.spoil(move |call| {
         matches!(call, Call::Remove { .. }).then(|| {
             *lock(&counted) += 1;
-            (Trouble::lasting("no", Failure::Device(13)), false)
+            (CallError::lasting("no", Failure::Device(13)), false)
         })
     });
     for round in 0..3 {

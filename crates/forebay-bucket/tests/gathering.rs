@@ -8,7 +8,7 @@ mod volumes;
 
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::{PAGE_BYTES, Span};
-use forebay_bucket::{Bucket, BucketSettings, BucketStore, FolderBucket, Trouble, info};
+use forebay_bucket::{Bucket, BucketSettings, BucketStore, CallError, FolderBucket, info};
 use forebay_rt::thread::{Stopwatch, pause_current};
 use forebay_store::{Failure, IoKind};
 use forebay_volume::{Access, Call, Reply};
@@ -27,10 +27,10 @@ struct Filling {
 }
 
 impl Bucket for Filling {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+    fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         if matches!(call, Call::Make { .. }) && self.is_full.load(Ordering::Relaxed) {
             self.asked.fetch_add(1, Ordering::Relaxed);
-            return Err(Trouble::lasting("it is full", Failure::NoSpace));
+            return Err(CallError::lasting("it is full", Failure::NoSpace));
         }
         self.inner.ask(call)
     }

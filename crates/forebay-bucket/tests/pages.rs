@@ -9,8 +9,8 @@ mod volumes;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::{PAGE_BYTES, Prng, Span};
 use forebay_bucket::{
-    Bucket, BucketError, BucketSettings, BucketStore, FolderBucket, OwnerKey, PageFormat, Trouble,
-    VolumeFault, change_key, check, copy, info, remove,
+    Bucket, BucketError, BucketSettings, BucketStore, CallError, FolderBucket, OwnerKey,
+    PageFormat, VolumeFault, change_key, check, copy, info, remove,
 };
 use forebay_rt::thread::pause_current;
 use forebay_store::{Failure, IoKind};
@@ -283,9 +283,9 @@ struct Stopping {
 }
 
 impl Bucket for Stopping {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+    fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         if self.asked.fetch_add(1, Ordering::Relaxed) >= self.stops_at {
-            return Err(Trouble::lasting("stopped", Failure::Device(13)));
+            return Err(CallError::lasting("stopped", Failure::Device(13)));
         }
         self.inner.ask(call)
     }
@@ -344,7 +344,7 @@ struct Overtaken {
 }
 
 impl Bucket for Overtaken {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+    fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         let is_made = matches!(call, Call::Make { .. });
         if is_made && self.made.fetch_add(1, Ordering::Relaxed) == self.comes_at {
             let (old, new) = self.change;
@@ -433,7 +433,7 @@ struct Silent {
 }
 
 impl Bucket for Silent {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+    fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         let is_record = |key: &str| {
             [LOG_PREFIX, TWIN_PREFIX]
                 .iter()
@@ -443,7 +443,7 @@ impl Bucket for Silent {
             Call::Make { key, .. } | Call::Get { key, .. }
                 if is_record(key) && self.is_silent.load(Ordering::Relaxed) =>
             {
-                Err(Trouble::passing("it is silent"))
+                Err(CallError::passing("it is silent"))
             }
             _ => self.inner.ask(call),
         }
@@ -523,7 +523,7 @@ struct Raced {
 }
 
 impl Bucket for Raced {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+    fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         if matches!(call, Call::Make { .. }) && !self.is_over.swap(true, Ordering::Relaxed) {
             let manifest = Manifest::new(8, 8 * MIB, CHUNK as u32).unwrap();
             let access = Access::Write(Writing {

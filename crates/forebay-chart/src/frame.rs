@@ -21,6 +21,12 @@ pub(super) struct Ranges {
     pub(super) y: (f64, f64),
 }
 
+/// The values that an axis goes over.
+struct Span {
+    scale: Scale,
+    ends: (f64, f64),
+}
+
 /// The rectangle of the plot and the ends of its axes.
 pub(super) struct Frame {
     /// Left edge of the plot.
@@ -33,8 +39,8 @@ pub(super) struct Frame {
     pub(super) bottom: f64,
     /// Upper edge of the legend.
     pub(super) legend_top: f64,
-    x: (Scale, (f64, f64)),
-    y: (Scale, (f64, f64)),
+    x: Span,
+    y: Span,
 }
 
 impl Frame {
@@ -55,24 +61,30 @@ impl Frame {
             top,
             bottom: top + PLOT_HEIGHT_PX,
             legend_top,
-            x: (chart.x.scale, ranges.x),
-            y: (chart.y.scale, (least, most)),
+            x: Span {
+                scale: chart.x.scale,
+                ends: ranges.x,
+            },
+            y: Span {
+                scale: chart.y.scale,
+                ends: (least, most),
+            },
         }
     }
 
     /// The x coordinate of `value`.
     pub(super) fn x(&self, value: f64) -> f64 {
-        self.left + share(value, self.x) * (self.right - self.left)
+        self.left + self.x.share(value) * (self.right - self.left)
     }
 
     /// The y coordinate of `value`.
     pub(super) fn y(&self, value: f64) -> f64 {
-        self.bottom - share(value, self.y) * (self.bottom - self.top)
+        self.bottom - self.y.share(value) * (self.bottom - self.top)
     }
 
     /// Whether both values have a place.
     pub(super) fn has(&self, point: (f64, f64)) -> bool {
-        self.x.0.has(point.0) && self.y.0.has(point.1)
+        self.x.scale.has(point.0) && self.y.scale.has(point.1)
     }
 
     /// The opening of the element.
@@ -122,7 +134,7 @@ impl Frame {
     }
 
     fn horizontal_grid(&self, text: &mut String, axis: &Axis) {
-        for tick in axis.ticks(self.y.1, 6) {
+        for tick in axis.ticks(self.y.ends, 6) {
             let y = self.y(tick);
             let (left, right) = (self.left, self.right);
             push(
@@ -140,7 +152,7 @@ impl Frame {
     }
 
     fn vertical_grid(&self, text: &mut String, axis: &Axis) {
-        for tick in axis.ticks(self.x.1, 10) {
+        for tick in axis.ticks(self.x.ends, 10) {
             let x = self.x(tick);
             let (top, bottom) = (self.top, self.bottom);
             push(
@@ -156,10 +168,12 @@ impl Frame {
     }
 }
 
-/// Which part of the axis lies before `value`, 0 to 1.
-fn share(value: f64, (scale, ends): (Scale, (f64, f64))) -> f64 {
-    let (from, to) = (scale.even(ends.0), scale.even(ends.1));
-    ((scale.even(value) - from) / (to - from)).clamp(0.0, 1.0)
+impl Span {
+    /// Which part of the axis lies before `value`, 0 to 1.
+    fn share(&self, value: f64) -> f64 {
+        let (from, to) = (self.scale.even(self.ends.0), self.scale.even(self.ends.1));
+        ((self.scale.even(value) - from) / (to - from)).clamp(0.0, 1.0)
+    }
 }
 
 fn push(text: &mut String, line: &str) {

@@ -16,15 +16,13 @@ mod axis;
 mod envelope;
 mod frame;
 mod layer;
-mod markup;
 mod page;
 mod standalone;
 
 pub use axis::{Axis, Scale};
 pub use envelope::{Bucket, envelope};
 pub use layer::{Bar, Layer, Shape};
-pub use markup::escape;
-pub use page::document;
+pub use page::{document, escape};
 
 use frame::{Frame, Ranges};
 use layer::{draw, legend};

@@ -1,6 +1,6 @@
 //! One HTML page that needs no other file: its style and its pictures are inside.
 
-use crate::escape;
+use std::borrow::Cow;
 
 /// The style of the page; that of its pictures follows it.
 const STYLE: &str = concat!(include_str!("page.css"), include_str!("chart.css"));
@@ -20,6 +20,28 @@ pub fn document(title: &str, body: &str) -> String {
          </body>\n</html>\n",
         escape(title)
     )
+}
+
+/// `text` with the characters of markup replaced.
+///
+/// ```
+/// assert_eq!(forebay_chart::escape("a<b & \"c\""), "a&lt;b &amp; &quot;c&quot;");
+/// ```
+pub fn escape(text: &str) -> Cow<'_, str> {
+    if !text.contains(['&', '<', '>', '"']) {
+        return Cow::Borrowed(text);
+    }
+    let replaced = text.chars().fold(String::new(), |mut all, letter| {
+        match letter {
+            '&' => all.push_str("&amp;"),
+            '<' => all.push_str("&lt;"),
+            '>' => all.push_str("&gt;"),
+            '"' => all.push_str("&quot;"),
+            other => all.push(other),
+        }
+        all
+    });
+    Cow::Owned(replaced)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::board::{Board, TICK_MS, WRITERS};
 use crate::error::DemoError;
 use forebay_rt::thread::{Joiner, Stopwatch, spawn};
 use hdrhistogram::Histogram;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -85,7 +86,7 @@ where
     let writer = |index: u64| {
         let (shared, write) = (Arc::clone(shared), write.clone());
         spawn("writer", move || {
-            let part = (index * part_bytes, part_bytes);
+            let part = index * part_bytes..(index + 1) * part_bytes;
             let mut times = no_times();
             let ended = write_on(index, part, &shared, &mut times, &write);
             let mut done = shared.done();
@@ -103,7 +104,7 @@ where
 
 fn write_on(
     index: u64,
-    (first_byte, part_bytes): (u64, u64),
+    part: Range<u64>,
     shared: &Shared,
     times: &mut Times,
     write: &impl Fn(&[u8], u64) -> Result<(), String>,
@@ -112,7 +113,7 @@ fn write_on(
     let (mut at, mut tick, mut writes, mut longest_ns) = (0, 0, 0, 0);
     while !shared.stops.load(Ordering::Relaxed) {
         let watch = Stopwatch::start();
-        write(&block, first_byte + at)?;
+        write(&block, part.start + at)?;
         let nanos = watch.elapsed().as_nanos();
         times.saturating_record(nanos);
         let now = shared.tick();
@@ -121,7 +122,7 @@ fn write_on(
         }
         (writes, longest_ns) = (writes + 1, nanos.max(longest_ns));
         shared.board.show_writes(tick, index, writes, longest_ns);
-        at = (at + BLOCK_BYTES) % part_bytes;
+        at = (at + BLOCK_BYTES) % (part.end - part.start);
     }
     Ok(())
 }

@@ -189,7 +189,7 @@ impl Content {
     }
 
     /// A sync has reported to a program that commits of it fail for ever.
-    pub(crate) fn note_loss_reported(&self) {
+    pub(crate) fn record_loss_reported(&self) {
         self.loss_reported.store(true, Ordering::Release);
     }
 

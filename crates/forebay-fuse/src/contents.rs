@@ -4,8 +4,9 @@
 //! contents than descriptors for them. Then those that were closed first are written and let go.
 
 use crate::content::{Content, Slot};
+use crate::fd_cache::{InodeFd, is_lacking};
 use crate::folder::Folder;
-use crate::held::{Held, is_lacking};
+use crate::handles::{Closing, ContentUse};
 use crate::inode::{Inode, ROOT};
 use crate::losses::errno_of;
 use crate::source::Descriptors;
@@ -21,33 +22,6 @@ use std::path::Path;
 
 /// The pause before another attempt to let go what could not be written.
 pub(crate) const RETRY_AFTER: Span = Span::from_secs(2);
-
-/// A user of a content: the content is not closed before this is dropped.
-#[derive(Debug)]
-pub(crate) struct ContentUse {
-    folder: Arc<Folder>,
-    pub(crate) inode: Arc<Inode>,
-    pub(crate) content: Arc<Content>,
-}
-
-impl Drop for ContentUse {
-    fn drop(&mut self) {
-        let is_last = self.inode.content.with(|slot| {
-            slot.users -= 1;
-            if slot.users == 0 {
-                // Under the lock, or it would forget pages that the kernel fetched for the next
-                // user.
-                self.content.kernel_pages.closed();
-            }
-            slot.users == 0
-        });
-        if is_last {
-            // The kernel has seen each write and cut.
-            self.inode.note_reported_length(self.content.file.len());
-            self.folder.content_closed(&self.inode, &self.content);
-        }
-    }
-}
 
 impl Folder {
     /// Uses the content of a regular file. It is opened if it is not open, for writing if asked
@@ -82,11 +56,11 @@ impl Folder {
         // Nothing may look for spare descriptors under the lock of a content.
         let (content, is_refused) = self.sparing_surely(|| inode.content.with(use_in))?;
         if is_refused {
-            self.content_closed(inode, &content);
+            self.clone().content_closed(inode, &content);
             return Err(Errno::STALE);
         }
         Ok(ContentUse {
-            folder: self.clone(),
+            closing: self.clone(),
             inode: inode.clone(),
             content,
         })
@@ -96,7 +70,7 @@ impl Folder {
     fn content_in(
         self: &Arc<Folder>,
         slot: &mut Slot,
-        inode: &Held,
+        inode: &InodeFd,
         writable: bool,
     ) -> Result<(Arc<Content>, Stat), Errno> {
         if let Some(lost) = self.take_lost(slot, inode) {
@@ -165,10 +139,10 @@ impl Folder {
         let (folder, inode) = (self.clone(), inode.clone());
         // The end of the mount waits for it, unless the end has begun.
         let inside = self.change_gate.enter();
-        self.crew.leave(Box::new(move || {
+        self.workers.leave(Box::new(move || {
             let committed = folder.commit_beside(&inode, true);
             if let Err(errno) = committed {
-                folder.note_loss(&inode, errno);
+                folder.record_loss(&inode, errno);
             }
             drop(inside);
             let giving_up = folder.clone();
@@ -176,7 +150,7 @@ impl Folder {
                 // A commit that was under way learns of an error that another caller got before us.
                 let failure = giving_up.give_up(&content).await;
                 if let (Ok(()), Some(failure)) = (committed, failure) {
-                    giving_up.note_loss(&inode, errno_of(failure));
+                    giving_up.record_loss(&inode, errno_of(failure));
                 }
             });
         }));
@@ -236,25 +210,6 @@ impl Folder {
         failure
     }
 
-    /// A content has no users any more.
-    fn content_closed(self: &Arc<Folder>, inode: &Arc<Inode>, content: &Content) {
-        // If the time cannot be taken now, it is taken when the content is settled.
-        let _ = self.take_times(content);
-        // The kernel can reopen a file that it knows, through a descriptor that only names it.
-        if self.is_nameless(inode) && !self.inodes.is_known(inode) {
-            self.discard(inode);
-            return;
-        }
-        if self.give_up_if_lost(inode) {
-            return;
-        }
-        let joins = inode
-            .content
-            .with(|slot| !std::mem::replace(&mut slot.in_line, true));
-        self.keeper
-            .closed(inode, joins, !content.is_settled(), self.limits);
-    }
-
     /// The kernel no longer knows a file whose content is here.
     pub(crate) fn forgotten(self: &Arc<Folder>, inode: &Arc<Inode>) {
         if !inode.content.is_in_use() && self.is_nameless(inode) {
@@ -300,7 +255,7 @@ impl Folder {
             slot.users == 0 && slot.content.is_some() && !std::mem::replace(&mut slot.in_line, true)
         });
         if joins {
-            self.keeper.closed(&inode, true, false, self.limits);
+            self.reaper.closed(&inode, true, false, self.limits);
         }
     }
 
@@ -315,6 +270,26 @@ impl Folder {
             None => self.hold(inode).and_then(rustix::fs::fstat),
         };
         stat.is_ok_and(|stat| stat.st_nlink == 0)
+    }
+}
+
+impl Closing for Folder {
+    fn content_closed(self: Arc<Folder>, inode: &Arc<Inode>, content: &Content) {
+        // If the time cannot be taken now, it is taken when the content is settled.
+        let _ = self.take_times(content);
+        // The kernel can reopen a file that it knows, through a descriptor that only names it.
+        if self.is_nameless(inode) && !self.inodes.is_known(inode) {
+            self.discard(inode);
+            return;
+        }
+        if self.give_up_if_lost(inode) {
+            return;
+        }
+        let joins = inode
+            .content
+            .with(|slot| !std::mem::replace(&mut slot.in_line, true));
+        self.reaper
+            .closed(inode, joins, !content.is_settled(), self.limits);
     }
 }
 

@@ -1,10 +1,7 @@
 //! Where the folder below leads to other file systems, and never into the mount itself: a thread
 //! that answers the kernel would wait for itself, and no signal ends that.
 
-use crate::folder::Folder;
-use crate::held::Held;
 use crate::mounts::{self, leads_to};
-use crate::source::{Looked, look};
 use forebay_base::sync::{Mutex, lock};
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, StatxFlags, major, makedev, minor};
@@ -65,26 +62,20 @@ impl Crossings {
         lock(&self.leads_back).insert(device, leads_back);
         leads_back
     }
-}
 
-impl Folder {
-    /// Looks at the file `name` in the folder `parent`, which is asked of its file system unless it
-    /// is in the mount itself.
+    /// Whether a file on `device` is up to date as the kernel knows it: it is on the source's own
+    /// device, `root`, whose file system answers from memory.
     ///
     /// # Errors
-    /// [`Errno::LOOP`] if it is.
-    pub(crate) fn look_outside(&self, parent: &Held, name: &OsStr) -> Result<Looked, Errno> {
-        // The kernel answers for a mount of ours without a request.
-        let found = look(parent.as_fd(), name, AtFlags::STATX_DONT_SYNC)?;
-        let (device, _) = found.identity.place;
-        if device == self.inodes.root_device() {
-            if self.crossings.is_local {
-                return Ok(found);
-            }
-        } else if self.crossings.leads_back(device) {
+    /// [`Errno::LOOP`] if the device is that of the mount, or leads into it.
+    pub(crate) fn is_up_to_date(&self, device: u64, root: u64) -> Result<bool, Errno> {
+        if device == root {
+            return Ok(self.is_local);
+        }
+        if self.leads_back(device) {
             return Err(Errno::LOOP);
         }
-        look(parent.as_fd(), name, AtFlags::empty())
+        Ok(false)
     }
 }
 

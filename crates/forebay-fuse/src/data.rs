@@ -1,8 +1,8 @@
 //! The bytes of regular files, through the cache.
 
 use crate::content::{Content, access_errno, sync_errno};
-use crate::contents::ContentUse;
 use crate::folder::Folder;
+use crate::handles::ContentUse;
 use crate::handles::{Handle, OpenFile};
 use crate::inode::Inode;
 use crate::names::ChildName;
@@ -183,7 +183,7 @@ impl Folder {
     ) -> Result<(), Errno> {
         let content = &open.used.content;
         let synced = synced.map_err(|error| sync_errno(&error));
-        let synced = synced.inspect_err(|errno| self.note_failure(open, *errno));
+        let synced = synced.inspect_err(|errno| self.record_failure(open, *errno));
         let synced = self.report_loss(open, synced);
         let below = content.pay_commit(!data_only, || self.sync_below(open, data_only));
         if data_only {
@@ -212,7 +212,7 @@ impl Folder {
         }
         let failure = open.file.as_async().unreported_failure();
         let failure = failure.map_err(|error| sync_errno(&error));
-        failure.inspect_err(|errno| self.note_failure(open, *errno))
+        failure.inspect_err(|errno| self.record_failure(open, *errno))
     }
 
     /// Gives a range room, takes it away, or makes it zeros.

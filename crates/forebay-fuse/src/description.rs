@@ -3,8 +3,9 @@
 
 use crate::attributes::attributes;
 use crate::content::Content;
+use crate::fd_cache::InodeFd;
 use crate::folder::Folder;
-use crate::held::{Held, Hold};
+use crate::holding::Hold;
 use crate::inode::Inode;
 use forebay_base::sync::Arc;
 use fuser::{FileAttr, FileType};
@@ -13,7 +14,7 @@ use rustix::io::Errno;
 
 impl Folder {
     /// What the mount reports to the kernel about a file.
-    pub(crate) fn describe(&self, held: &Held) -> Result<FileAttr, Errno> {
+    pub(crate) fn describe(&self, held: &InodeFd) -> Result<FileAttr, Errno> {
         let stat = rustix::fs::fstat(held)?;
         self.describe_as(held, stat, || Ok(held.clone()))
     }
@@ -33,7 +34,7 @@ impl Folder {
         &self,
         inode: &Inode,
         mut stat: Stat,
-        hold: impl FnOnce() -> Result<Held, Errno>,
+        hold: impl FnOnce() -> Result<InodeFd, Errno>,
     ) -> Result<FileAttr, Errno> {
         if inode.kind == FileType::RegularFile
             && let Some(content) = inode.content.get()
@@ -50,7 +51,7 @@ impl Folder {
                 None => content.overlay(&mut stat),
             }
         }
-        inode.note_reported_length(stat.st_size as u64);
+        inode.record_reported_length(stat.st_size as u64);
         Ok(attributes(inode.id, &stat))
     }
 

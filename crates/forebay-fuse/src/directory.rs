@@ -1,6 +1,6 @@
 //! Reading a folder, from any place where the kernel wants to go on.
 
-use crate::held::Held;
+use crate::fd_cache::InodeFd;
 use forebay_base::sync::{Mutex, lock};
 use rustix::fd::OwnedFd;
 use rustix::fs::{RawDir, RawDirEntry, SeekFrom};
@@ -14,7 +14,7 @@ const BATCH_BYTES: usize = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct Directory {
     /// So that its names are found even after it was moved in the source.
-    pub(crate) held: Held,
+    pub(crate) held: InodeFd,
     stream: Mutex<Stream>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Room {
 
 impl Directory {
     /// `fd` is the folder `held`, opened for reading.
-    pub(crate) fn new(held: Held, fd: OwnedFd) -> Directory {
+    pub(crate) fn new(held: InodeFd, fd: OwnedFd) -> Directory {
         Directory {
             held,
             stream: Mutex::new(Stream { fd, counted: None }),

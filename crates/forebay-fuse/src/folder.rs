@@ -3,16 +3,15 @@
 use crate::buffers::Buffers;
 use crate::change_gate::ChangeGate;
 use crate::content::Content;
-use crate::crew::Crew;
 use crate::crossing::Crossings;
+use crate::fd_cache::FdCache;
 use crate::handles::HandleTable;
-use crate::held::Shelf;
 use crate::inode::{Inode, InodeTable};
-use crate::keeper::Keeper;
+use crate::reaper::{Limits, Reaper};
 use crate::refusals::Refusals;
 use crate::room::Rooms;
-use crate::shares::Shares;
 use crate::source::Descriptors;
+use crate::worker_pool::WorkerPool;
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::{Arc, atomic::AtomicU64};
 use forebay_rt::Rt;
@@ -25,33 +24,6 @@ use std::pin::Pin;
 use std::sync::OnceLock;
 use std::task::{Context, Waker};
 
-/// How much may be held for files that are not open.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Files that are held open by their path.
-    pub(crate) held: usize,
-    /// Contents of closed files.
-    pub(crate) closed_contents: usize,
-    /// Files that the kernel knows before it is asked to forget some.
-    pub(crate) inodes: usize,
-}
-
-impl Limits {
-    /// Shares of the descriptors that the process may open, and of its memory.
-    pub(crate) fn of(descriptors: u64, shares: &Shares) -> Limits {
-        /// Those that the server needs for itself, and for a few open files.
-        const RESERVED: usize = 96;
-        let descriptors = descriptors.min(1 << 20) as usize;
-        // Each takes two. An eighth holds names; what is left is for open files.
-        let contents = descriptors.saturating_sub(RESERVED) * 3 / 8;
-        Limits {
-            held: (descriptors / 8).clamp(16, 4_096),
-            closed_contents: contents.min(shares.objects() as usize / 4 * 3).max(16),
-            inodes: shares.names() as usize,
-        }
-    }
-}
-
 /// What the requests share.
 pub(crate) struct Folder {
     pub(crate) rt: Rt,
@@ -62,13 +34,13 @@ pub(crate) struct Folder {
     pub(crate) crossings: Crossings,
     pub(crate) handles: HandleTable,
     pub(crate) through: Descriptors,
-    pub(crate) crew: Arc<Crew>,
+    pub(crate) workers: Arc<WorkerPool>,
     /// The threads that make the kernel drop pages, and wait for it.
-    pub(crate) droppers: Arc<Crew>,
+    pub(crate) droppers: Arc<WorkerPool>,
     pub(crate) change_gate: Arc<ChangeGate>,
     pub(crate) buffers: Arc<Buffers>,
-    pub(crate) keeper: Keeper,
-    pub(crate) shelf: Shelf,
+    pub(crate) reaper: Reaper,
+    pub(crate) fd_cache: FdCache,
     pub(crate) limits: Limits,
     /// Bytes of one request at most.
     pub(crate) request_bytes: u32,
@@ -116,25 +88,6 @@ impl Folder {
     pub(crate) fn let_go(&self, inode: &Inode, content: &Content) {
         self.files.forget(content.object);
         self.inodes.content_gone(inode);
-        self.keeper.spared.wake_all();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_kept_of_closed_files_leaves_descriptors_for_open_ones() {
-        let shares = Shares::of(1 << 40);
-        for descriptors in [128_usize, 256, 1024, 20_000, 1 << 20] {
-            let limits = Limits::of(descriptors as u64, &shares);
-            let kept = limits.held + 2 * limits.closed_contents;
-            let left = descriptors - kept;
-            assert!(left >= descriptors / 16 + 64, "{left} of {descriptors}");
-        }
-        let limits = Limits::of(1 << 20, &Shares::of(64 << 20));
-        let objects = Shares::of(64 << 20).objects() as usize;
-        assert!(limits.closed_contents < objects, "and memory");
+        self.reaper.spared.wake_all();
     }
 }

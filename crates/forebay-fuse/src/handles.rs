@@ -1,11 +1,49 @@
-//! What the kernel has open, by the numbers of the handles.
+//! What the kernel has open, by the numbers of the handles, and what that keeps from being closed.
 
-use crate::contents::ContentUse;
+use crate::content::Content;
 use crate::directory::Directory;
-use crate::passed::PassedFile;
+use crate::inode::Inode;
 use forebay::blocking::File;
 use forebay_base::sync::{Arc, Mutex, lock};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+/// What is done with a content that has no users any more.
+pub(crate) trait Closing: Debug + Send + Sync {
+    fn content_closed(self: Arc<Self>, inode: &Arc<Inode>, content: &Content);
+}
+
+/// A user of a content: the content is not closed before this is dropped.
+#[derive(Debug)]
+pub(crate) struct ContentUse {
+    pub(crate) closing: Arc<dyn Closing>,
+    pub(crate) inode: Arc<Inode>,
+    pub(crate) content: Arc<Content>,
+}
+
+impl Drop for ContentUse {
+    fn drop(&mut self) {
+        let is_last = self.inode.content.with(|slot| {
+            slot.users -= 1;
+            if slot.users == 0 {
+                // Under the lock, or it would forget pages that the kernel fetched for the next
+                // user.
+                self.content.kernel_pages.closed();
+            }
+            slot.users == 0
+        });
+        if is_last {
+            // The kernel has seen each write and cut.
+            self.inode.record_reported_length(self.content.file.len());
+            self.closing
+                .clone()
+                .content_closed(&self.inode, &self.content);
+        }
+    }
+}
 
 /// An open regular file.
 #[derive(Debug)]
@@ -15,6 +53,50 @@ pub(crate) struct OpenFile {
     pub(crate) file: File,
     /// It was opened for writing: closing a handle that only reads reports no failed write.
     pub(crate) is_writable: bool,
+}
+
+/// A file that is open in the source alone.
+#[derive(Debug)]
+pub(crate) struct PassedFile {
+    pub(crate) fd: OwnedFd,
+    pub(crate) appends: bool,
+}
+
+impl PassedFile {
+    /// Reads into `buffer` and returns how much of it was filled.
+    pub(crate) fn read(&self, buffer: &mut [u8], offset_bytes: u64) -> Result<usize, Errno> {
+        rustix::io::pread(&self.fd, buffer, offset_bytes)
+    }
+
+    /// Writes all of `bytes`, at the end if that is how it was opened.
+    pub(crate) fn write(&self, bytes: &[u8], offset_bytes: u64) -> Result<usize, Errno> {
+        if self.appends {
+            rustix::io::write(&self.fd, bytes)
+        } else {
+            rustix::io::pwrite(&self.fd, bytes, offset_bytes)
+        }
+    }
+
+    /// Makes what was written durable: the bytes and the length alone if `data_only`.
+    pub(crate) fn sync(&self, data_only: bool) -> Result<(), Errno> {
+        if data_only {
+            rustix::fs::fdatasync(&self.fd)
+        } else {
+            rustix::fs::fsync(&self.fd)
+        }
+    }
+
+    /// Gives a range room, takes it away, or makes it zeros.
+    pub(crate) fn allocate(&self, mode: i32, range: std::ops::Range<u64>) -> Result<(), Errno> {
+        let flags = FallocateFlags::from_bits(mode as u32).ok_or(Errno::OPNOTSUPP)?;
+        let length_bytes = range.end.saturating_sub(range.start);
+        rustix::fs::fallocate(&self.fd, flags, range.start, length_bytes)
+    }
+
+    /// The next data or hole.
+    pub(crate) fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
+        rustix::fs::seek(&self.fd, to)
+    }
 }
 
 /// Something open.

@@ -3,7 +3,6 @@
 //! invariant M1: a file is in the table while the kernel has looked it up more often than it has
 //! forgotten it, or while the cache has its content, or a loss of it that was not reported.
 
-use crate::anchor::Anchor;
 use crate::content::ContentSlot;
 use crate::identity::Identity;
 use crate::listing::Listing;
@@ -18,6 +17,7 @@ use rustix::fd::OwnedFd;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::ops::Bound;
+use std::sync::Weak;
 
 /// The kernel's number of the mounted folder itself.
 pub(crate) const ROOT: u64 = 1;
@@ -41,6 +41,34 @@ struct Refusals {
     is_unheard: bool,
 }
 
+/// The descriptor of a file, while it is not given back.
+#[derive(Debug, Default)]
+pub(crate) struct CachedFd {
+    pub(crate) fd: Option<Arc<OwnedFd>>,
+    /// The one that was given back last, which a caller may still use.
+    pub(crate) given_back: Weak<OwnedFd>,
+    /// It must not be given back.
+    pub(crate) is_pinned: bool,
+    /// It was asked for since it last came to the front of the cache.
+    pub(crate) was_used: bool,
+}
+
+impl CachedFd {
+    /// The descriptor of a file that is held for good.
+    pub(crate) fn pinned(fd: OwnedFd) -> CachedFd {
+        CachedFd {
+            fd: Some(Arc::new(fd)),
+            is_pinned: true,
+            ..CachedFd::default()
+        }
+    }
+
+    /// The descriptor, while anything holds it.
+    pub(crate) fn present(&self) -> Option<Arc<OwnedFd>> {
+        self.fd.clone().or_else(|| self.given_back.upgrade())
+    }
+}
+
 /// A file of the source.
 #[derive(Debug)]
 pub(crate) struct Inode {
@@ -50,7 +78,7 @@ pub(crate) struct Inode {
     /// The file below, as it was known last.
     identity: Mutex<Identity>,
     /// What holds it open, while there are descriptors to spare.
-    pub(crate) anchor: Mutex<Anchor>,
+    pub(crate) cached_fd: Mutex<CachedFd>,
     /// Look-ups that the kernel has not taken back. Changed under the table's lock.
     lookups: AtomicU64,
     /// The length that the kernel knows, as far as we know; `NEVER_REPORTED` if it got none.
@@ -67,12 +95,12 @@ pub(crate) struct Inode {
 
 impl Inode {
     /// A file that the kernel does not know yet.
-    fn new(id: u64, identity: Identity, anchor: Anchor) -> Inode {
+    fn new(id: u64, identity: Identity, cached_fd: CachedFd) -> Inode {
         Inode {
             id,
             kind: crate::attributes::kind(identity.kind),
             identity: Mutex::new(identity),
-            anchor: Mutex::new(anchor),
+            cached_fd: Mutex::new(cached_fd),
             lookups: AtomicU64::new(0),
             reported_length: AtomicU64::new(NEVER_REPORTED),
             refusals: Mutex::default(),
@@ -97,7 +125,7 @@ impl Inode {
     }
 
     /// Notes whether bytes can only be appended to it.
-    pub(crate) fn note_appends_only(&self, appends_only: bool) {
+    pub(crate) fn record_appends_only(&self, appends_only: bool) {
         if self.appends_only() != appends_only {
             self.appends_only.store(appends_only, Ordering::Relaxed);
         }
@@ -109,7 +137,7 @@ impl Inode {
     }
 
     /// Notes the length that the kernel knows from now on.
-    pub(crate) fn note_reported_length(&self, length_bytes: u64) {
+    pub(crate) fn record_reported_length(&self, length_bytes: u64) {
         self.reported_length.store(length_bytes, Ordering::Relaxed);
     }
 
@@ -185,7 +213,7 @@ struct Table {
 impl InodeTable {
     /// A table with the root alone.
     pub(crate) fn new(root: OwnedFd, identity: Identity) -> InodeTable {
-        let inode = Inode::new(ROOT, identity, Anchor::pinned(root));
+        let inode = Inode::new(ROOT, identity, CachedFd::pinned(root));
         // It is never forgotten.
         inode.lookups.store(1, Ordering::Relaxed);
         InodeTable {
@@ -226,7 +254,7 @@ impl InodeTable {
     }
 
     /// Numbers of files of `device` are made of theirs and of `seed`.
-    pub(crate) fn note_device(&self, device: u64, seed: u64) {
+    pub(crate) fn record_device(&self, device: u64, seed: u64) {
         lock(&self.table).seeds.insert(device, seed);
     }
 
@@ -336,7 +364,7 @@ impl Table {
             self.next_made_up += 1;
             id = self.next_made_up;
         }
-        let inode = Arc::new(Inode::new(id, identity, Anchor::default()));
+        let inode = Arc::new(Inode::new(id, identity, CachedFd::default()));
         self.by_place.insert(identity.place, id);
         self.by_id.insert(id, inode.clone());
         inode
@@ -386,7 +414,7 @@ mod tests {
 
     fn find(table: &InodeTable, name: &str) -> Arc<Inode> {
         let root = table.get(ROOT).unwrap();
-        let fd = lock(&root.anchor).fd.clone().unwrap();
+        let fd = lock(&root.cached_fd).fd.clone().unwrap();
         let found = look(fd.as_fd(), name.as_ref(), AtFlags::empty()).unwrap();
         table.look_up(found.identity, &root, name.as_ref())
     }

@@ -2,8 +2,8 @@
 //!
 //! A write past this length would be taken into memory, but its pages could never be written.
 
-use crate::contents::ContentUse;
 use crate::folder::Folder;
+use crate::handles::ContentUse;
 use rustix::fd::AsFd;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;

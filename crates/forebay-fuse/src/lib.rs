@@ -12,24 +12,22 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod agreement;
-mod anchor;
+mod allocation;
 mod attributes;
 mod buffers;
 mod change_gate;
 mod content;
 mod contents;
-mod crew;
 mod crossing;
 mod data;
 mod description;
 mod directory;
+mod fd_cache;
 mod folder;
 mod handles;
-mod held;
+mod holding;
 mod identity;
 mod inode;
-mod keeper;
-mod keeping;
 mod kernel_pages;
 mod length_limit;
 mod listing;
@@ -40,6 +38,8 @@ mod names;
 mod passed;
 mod passing;
 mod permissions;
+mod reaper;
+mod reaper_thread;
 mod recognizing;
 mod refusals;
 mod requests;
@@ -48,6 +48,7 @@ mod shares;
 mod source;
 #[cfg(test)]
 mod testing;
+mod worker_pool;
 mod write_sync;
 
 pub mod floor;

@@ -8,9 +8,9 @@
 //! reported by the next sync of the file if none has reported it yet.
 
 use crate::content::{Content, Slot};
+use crate::fd_cache::InodeFd;
 use crate::folder::Folder;
 use crate::handles::OpenFile;
-use crate::held::Held;
 use crate::inode::Inode;
 use forebay_base::sync::{Arc, atomic::Ordering};
 use forebay_rt::say;
@@ -28,7 +28,7 @@ pub(crate) struct Lost {
 impl Folder {
     /// Takes the content out if its commits fail for ever, nobody uses it (invariant M2) and all of
     /// it was written to the source.
-    pub(crate) fn take_lost(&self, slot: &mut Slot, held: &Held) -> Option<Lost> {
+    pub(crate) fn take_lost(&self, slot: &mut Slot, held: &InodeFd) -> Option<Lost> {
         if slot.users > 0 {
             return None;
         }
@@ -62,7 +62,7 @@ impl Folder {
     }
 
     /// Notes the loss of a content that another one has already replaced: no program got the error.
-    pub(crate) fn note_loss(&self, inode: &Inode, errno: Errno) {
+    pub(crate) fn record_loss(&self, inode: &Inode, errno: Errno) {
         // A caller that sees the count finds the loss at the next sync.
         inode
             .content
@@ -112,7 +112,7 @@ impl Folder {
         if let Some(failure) = self.files.commit_failure(content.object) {
             // The cache does not have the failure if the commit was waived.
             synced = synced.and(Err(errno_of(failure)));
-            content.note_loss_reported();
+            content.record_loss_reported();
         }
         let earlier = inode.content.with(|slot| slot.unreported_loss.take());
         synced.and(earlier.map_or(Ok(()), Err))

@@ -2,22 +2,23 @@
 
 use crate::buffers::Buffers;
 use crate::change_gate::ChangeGate;
-use crate::crew::Crew;
 use crate::crossing::Crossings;
-use crate::folder::{Folder, Limits};
+use crate::fd_cache::FdCache;
+use crate::folder::Folder;
 use crate::handles::HandleTable;
-use crate::held::Shelf;
 use crate::identity::identity_of;
 use crate::inode::InodeTable;
-use crate::keeper::Keeper;
 use crate::mount_point::MountPoint;
 use crate::mounts::name_of;
 use crate::permissions::foreign_list;
+use crate::reaper::Limits;
+use crate::reaper::Reaper;
 use crate::refusals::Refusals;
 use crate::requests::Requests;
 use crate::room::{Fullness, Rooms};
 use crate::shares::{SESSION_THREADS, Shares};
 use crate::source::{Descriptors, open_folder};
+use crate::worker_pool::WorkerPool;
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::{
     Arc,
@@ -43,7 +44,7 @@ const LEAST_DESCRIPTORS: u64 = 128;
 /// How many of its threads may be in a call that waits.
 const SEATS: usize = 5;
 /// Threads for calls that find no seat.
-const CREW_THREADS: usize = 8;
+const WORKER_THREADS: usize = 8;
 
 /// Threads that make the kernel drop pages.
 const DROPPERS: usize = 4;
@@ -227,8 +228,8 @@ pub struct Mount {
     point: Arc<MountPoint>,
     /// The file that ends the connection to the kernel by force, if the system shows it.
     abort: Option<OwnedFd>,
-    keeper: Option<Joiner>,
-    crew: Vec<Joiner>,
+    reaper: Option<Joiner>,
+    workers: Vec<Joiner>,
     /// Locked against a second mount of the same source.
     _source: OwnedFd,
 }
@@ -259,12 +260,19 @@ impl Mount {
             return Err(MountError::ForeignLists { path, attribute });
         }
         let request_bytes = settings.shares.request_bytes();
-        let crew = Crew::start(SEATS, CREW_THREADS, request_bytes);
-        let (crew, mut joiners) = crew.map_err(system("start threads"))?;
-        let (droppers, dropping) = Crew::start(0, DROPPERS, 0).map_err(system("start threads"))?;
+        let workers = WorkerPool::start(SEATS, WORKER_THREADS, request_bytes);
+        let (workers, mut joiners) = workers.map_err(system("start threads"))?;
+        let (droppers, dropping) =
+            WorkerPool::start(0, DROPPERS, 0).map_err(system("start threads"))?;
         joiners.extend(dropping);
         let limits = Limits::of(descriptors, &settings.shares);
-        let folder = build(settings, parts, &source, (crew, droppers), limits)?;
+        let folder = build(
+            settings,
+            parts,
+            &source,
+            Pools { workers, droppers },
+            limits,
+        )?;
         let requests = Requests {
             folder: folder.clone(),
         };
@@ -273,8 +281,8 @@ impl Mount {
             path: settings.mount_point.clone(),
             source,
         })?;
-        folder.keeper.set_notifier(session.notifier());
-        note_device(&folder, &settings.mount_point);
+        folder.reaper.set_notifier(session.notifier());
+        record_device(&folder, &settings.mount_point);
         let mount_point = MountPoint::new(&settings.mount_point, session.unmount_callable());
         let ended = Arc::new(Gate::new(false));
         let (reported, served_at) = (ended.clone(), mount_point.clone());
@@ -291,15 +299,15 @@ impl Mount {
         // It ends with the session, which sets `ended`.
         drop(served.map_err(system("start a thread"))?);
         let kept = folder.clone();
-        let keeper = forebay_rt::thread::spawn("forebay-keeper", move || kept.keep())
+        let reaper = forebay_rt::thread::spawn("forebay-reaper", move || kept.keep())
             .map_err(system("start a thread"))?;
         let mut mount = Mount {
             folder,
             ended,
             point: mount_point,
             abort: None,
-            keeper: Some(keeper),
-            crew: std::mem::take(&mut joiners),
+            reaper: Some(reaper),
+            workers: std::mem::take(&mut joiners),
             _source: source,
         };
         let root = mount.answers()?;
@@ -416,19 +424,19 @@ impl Drop for Mount {
     fn drop(&mut self) {
         // The mount may be gone meanwhile, and a caller that drops it does not need the error.
         let _ = self.unmount();
-        self.folder.keeper.stop();
-        self.folder.crew.stop();
+        self.folder.reaper.stop();
+        self.folder.workers.stop();
         self.folder.droppers.stop();
-        if let Some(keeper) = self.keeper.take() {
-            keeper.join();
+        if let Some(reaper) = self.reaper.take() {
+            reaper.join();
         }
-        self.crew.drain(..).for_each(Joiner::join);
+        self.workers.drain(..).for_each(Joiner::join);
     }
 }
 
 /// Takes note of the device that is mounted at `path`, before the first request could lead there.
 /// It asks nothing of the mount.
-fn note_device(folder: &Folder, path: &Path) {
+fn record_device(folder: &Folder, path: &Path) {
     let flags = AtFlags::STATX_DONT_SYNC;
     let found = rustix::fs::statx(CWD, path, flags, StatxFlags::empty());
     if let Ok(found) = found {
@@ -463,12 +471,19 @@ fn lock_source(settings: &MountSettings) -> Result<OwnedFd, MountError> {
     }
 }
 
+/// The threads of a mount beside those that read the kernel's requests.
+pub(crate) struct Pools {
+    pub(crate) workers: Arc<WorkerPool>,
+    /// Those that make the kernel drop pages, and wait for it.
+    pub(crate) droppers: Arc<WorkerPool>,
+}
+
 /// What serves the folder `source`.
 pub(crate) fn build(
     settings: &MountSettings,
     parts: MountParts,
     source: &OwnedFd,
-    (crew, droppers): (Arc<Crew>, Arc<Crew>),
+    pools: Pools,
     limits: Limits,
 ) -> Result<Arc<Folder>, MountError> {
     let failed = |errno: Errno| MountError::Source {
@@ -491,12 +506,12 @@ pub(crate) fn build(
         inodes: InodeTable::new(root, identity),
         handles: HandleTable::default(),
         through,
-        crew,
-        droppers,
+        workers: pools.workers,
+        droppers: pools.droppers,
         change_gate: Arc::new(ChangeGate::default()),
         buffers: Arc::new(Buffers::new(settings.shares.request_bytes() as usize)),
-        keeper: Keeper::new(),
-        shelf: Shelf::new(limits.held),
+        reaper: Reaper::new(),
+        fd_cache: FdCache::new(limits.held),
         limits,
         request_bytes: settings.shares.request_bytes(),
         rooms: Rooms::new(settings.source.clone()),

@@ -4,11 +4,12 @@ use crate::attributes::{time_to_set, unpack_device};
 use crate::content::access_errno;
 use crate::crossing::place_of;
 use crate::directory::Directory;
+use crate::fd_cache::InodeFd;
 use crate::folder::Folder;
-use crate::held::{Held, Hold};
+use crate::holding::Hold;
 use crate::inode::Inode;
 use crate::permissions::{Birth, Caller, NewMode, refusal_to_show};
-use crate::source::{CAPABILITY, Descriptors, PRIVILEGE_BITS};
+use crate::source::{CAPABILITY, Descriptors, Looked, PRIVILEGE_BITS, look};
 use forebay_base::sync::Arc;
 use fuser::{FileAttr, FileType, TimeOrNow};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -53,6 +54,24 @@ pub(crate) struct ChildName<'a> {
 }
 
 impl Folder {
+    /// Looks at the file `name` in the folder `parent`, which is asked of its file system unless it
+    /// is in the mount itself.
+    ///
+    /// # Errors
+    /// [`Errno::LOOP`] if it is.
+    fn look_outside(&self, parent: &InodeFd, name: &OsStr) -> Result<Looked, Errno> {
+        // The kernel answers for a mount of ours without a request.
+        let found = look(parent.as_fd(), name, AtFlags::STATX_DONT_SYNC)?;
+        let (device, _) = found.identity.place;
+        if self
+            .crossings
+            .is_up_to_date(device, self.inodes.root_device())?
+        {
+            return Ok(found);
+        }
+        look(parent.as_fd(), name, AtFlags::empty())
+    }
+
     /// Finds a file by its name, and counts one more look-up of it.
     pub(crate) fn look_up(&self, child: ChildName<'_>) -> Result<(Arc<Inode>, Stat), Errno> {
         let parent = self.held(child.parent)?;
@@ -60,15 +79,15 @@ impl Folder {
     }
 
     /// As [`Folder::look_up`], in a folder that is held.
-    fn look_up_in(&self, parent: &Held, name: &OsStr) -> Result<(Arc<Inode>, Stat), Errno> {
+    fn look_up_in(&self, parent: &InodeFd, name: &OsStr) -> Result<(Arc<Inode>, Stat), Errno> {
         let found = self.look_outside(parent, name)?;
         self.learn_device(&found.identity, parent, name);
         self.recognize(&found.identity, parent);
         let inode = self.inodes.look_up(found.identity, parent, name);
-        inode.note_appends_only(found.appends_only);
+        inode.record_appends_only(found.appends_only);
         parent.listing.told(self.rt.now());
         self.unpin(&inode);
-        self.keeper.looked_up(self.inodes.len(), self.limits);
+        self.reaper.looked_up(self.inodes.len(), self.limits);
         Ok((inode, found.stat))
     }
 
@@ -81,7 +100,7 @@ impl Folder {
     /// As [`Folder::look_up_described`], in a folder that is held. The file is held by `hold`.
     pub(crate) fn look_up_described_in(
         &self,
-        parent: &Held,
+        parent: &InodeFd,
         name: &OsStr,
         hold: Hold,
     ) -> Result<FileAttr, Errno> {
@@ -123,7 +142,7 @@ impl Folder {
         };
         let (inode, _) = self.look_up_in(&parent, child.name)?;
         let birth = birth.map(|birth: Birth| (birth, 0));
-        let adopted = |held: &Held| {
+        let adopted = |held: &InodeFd| {
             let parent = rustix::fs::fstat(at)?;
             self.adopt(held, &parent, birth, caller)?;
             self.describe(held)
@@ -171,7 +190,7 @@ impl Folder {
     }
 
     /// Remembers a new name of a file, instead of the one that it may have lost.
-    fn note_name(&self, parent: &Held, name: &OsStr) {
+    fn record_name(&self, parent: &InodeFd, name: &OsStr) {
         if let Some(inode) = self.known(parent.as_fd(), name) {
             inode.set_name(parent, name);
             self.unpin(&inode);
@@ -206,9 +225,9 @@ impl Folder {
             }
         }
         renamed?;
-        self.note_name(&new_parent, to.name);
+        self.record_name(&new_parent, to.name);
         if flags.contains(RenameFlags::EXCHANGE) {
-            self.note_name(&parent, from.name);
+            self.record_name(&parent, from.name);
         }
         moved.map_or(Ok(()), |inode| self.metadata_changed(&inode))
     }
@@ -263,7 +282,7 @@ impl Folder {
         self.describe(&inode)
     }
 
-    fn set_times(&self, inode: &Held, changes: Changes) -> Result<(), Errno> {
+    fn set_times(&self, inode: &InodeFd, changes: Changes) -> Result<(), Errno> {
         let (accessed, modified) = (time_to_set(changes.accessed), time_to_set(changes.modified));
         if let Some(content) = inode.content.get() {
             return content.set_times(inode, &self.through, accessed, modified);
@@ -281,7 +300,7 @@ impl Folder {
     /// Makes a file `length_bytes` long.
     fn cut(
         self: &Arc<Folder>,
-        inode: &Held,
+        inode: &InodeFd,
         length_bytes: u64,
         caller: Caller,
     ) -> Result<(), Errno> {

@@ -1,58 +1,13 @@
 //! Files whose bytes pass by the cache, because it could not read or write them as it needs: those
 //! to which bytes can only be appended, and those that the mount may write and not read.
 
+use crate::fd_cache::InodeFd;
 use crate::folder::Folder;
-use crate::handles::Handle;
-use crate::held::Held;
+use crate::handles::{Handle, PassedFile};
 use forebay_base::sync::Arc;
 use fuser::{ReplyData, ReplyLseek};
-use rustix::fd::OwnedFd;
-use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
+use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
-
-/// A file that is open in the source alone.
-#[derive(Debug)]
-pub(crate) struct PassedFile {
-    fd: OwnedFd,
-    appends: bool,
-}
-
-impl PassedFile {
-    /// Reads into `buffer` and returns how much of it was filled.
-    pub(crate) fn read(&self, buffer: &mut [u8], offset_bytes: u64) -> Result<usize, Errno> {
-        rustix::io::pread(&self.fd, buffer, offset_bytes)
-    }
-
-    /// Writes all of `bytes`, at the end if that is how it was opened.
-    pub(crate) fn write(&self, bytes: &[u8], offset_bytes: u64) -> Result<usize, Errno> {
-        if self.appends {
-            rustix::io::write(&self.fd, bytes)
-        } else {
-            rustix::io::pwrite(&self.fd, bytes, offset_bytes)
-        }
-    }
-
-    /// Makes what was written durable: the bytes and the length alone if `data_only`.
-    pub(crate) fn sync(&self, data_only: bool) -> Result<(), Errno> {
-        if data_only {
-            rustix::fs::fdatasync(&self.fd)
-        } else {
-            rustix::fs::fsync(&self.fd)
-        }
-    }
-
-    /// Gives a range room, takes it away, or makes it zeros.
-    pub(crate) fn allocate(&self, mode: i32, range: std::ops::Range<u64>) -> Result<(), Errno> {
-        let flags = FallocateFlags::from_bits(mode as u32).ok_or(Errno::OPNOTSUPP)?;
-        let length_bytes = range.end.saturating_sub(range.start);
-        rustix::fs::fallocate(&self.fd, flags, range.start, length_bytes)
-    }
-
-    /// The next data or hole.
-    pub(crate) fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
-        rustix::fs::seek(&self.fd, to)
-    }
-}
 
 impl Folder {
     /// Leaves `job` to a thread that has time for it, with the passed file of the number `handle`.
@@ -62,7 +17,7 @@ impl Folder {
         job: impl FnOnce(Result<&PassedFile, Errno>) + Send + 'static,
     ) {
         match self.handles.passed(handle) {
-            Some(passed) => self.crew.run(move || job(Ok(&passed))),
+            Some(passed) => self.workers.run(move || job(Ok(&passed))),
             None => job(Err(Errno::BADF)),
         }
     }
@@ -113,7 +68,7 @@ impl Folder {
     /// Makes a file `length_bytes` long past the cache, which could not open it for `refused`.
     pub(crate) fn cut_passed(
         &self,
-        held: &Held,
+        held: &InodeFd,
         length_bytes: u64,
         refused: Errno,
     ) -> Result<(), Errno> {
@@ -126,7 +81,7 @@ impl Folder {
 
     /// Opens a file that the cache cannot open for what is asked with `flags`; `refused` is why.
     /// Its content must not be in use.
-    pub(crate) fn pass(&self, held: &Held, flags: i32, refused: Errno) -> Result<u64, Errno> {
+    pub(crate) fn pass(&self, held: &InodeFd, flags: i32, refused: Errno) -> Result<u64, Errno> {
         if held.content.is_in_use() {
             return Err(refused);
         }

@@ -61,7 +61,7 @@ impl Folder {
         let page = PAGE_BYTES as u64;
         let start = range.start / page * page;
         let (offset, length) = (i64::try_from(start), i64::try_from(range.end - start));
-        if let (Some(notifier), Ok(offset), Ok(length)) = (self.keeper.notifier(), offset, length) {
+        if let (Some(notifier), Ok(offset), Ok(length)) = (self.reaper.notifier(), offset, length) {
             // If the kernel no longer knows the file, it has no pages of it.
             let _ = notifier.inval_inode(INodeNo(open.used.inode.id), offset, length);
         }

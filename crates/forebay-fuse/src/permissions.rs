@@ -5,8 +5,8 @@
 //! from the source's file system; the maker's mask counts only if there is none.
 
 use crate::content::Content;
+use crate::fd_cache::InodeFd;
 use crate::folder::Folder;
-use crate::held::Held;
 use crate::inode::Inode;
 use crate::source::{CAPABILITY, Descriptors, PERMISSION_BITS};
 use forebay_base::sync::Arc;
@@ -109,7 +109,7 @@ impl Folder {
     /// it was made with beyond it.
     pub(crate) fn adopt(
         &self,
-        inode: &Held,
+        inode: &InodeFd,
         parent: &Stat,
         birth: Option<(Birth, u32)>,
         caller: Caller,
@@ -165,7 +165,7 @@ impl Folder {
         Ok(())
     }
 
-    fn drop_set_id(&self, inode: &Held) -> Result<(), Errno> {
+    fn drop_set_id(&self, inode: &InodeFd) -> Result<(), Errno> {
         const EXECUTED_BY_GROUP: u32 = 0o010;
         let mode = rustix::fs::fstat(inode)?.st_mode & PERMISSION_BITS;
         let mut left = mode & !SET_USER;
@@ -178,7 +178,7 @@ impl Folder {
         kernel_drops(self.through.change_mode(inode, left))?;
         // The kernel would show, and apply, the bits for as long as it considers the attributes
         // valid.
-        self.keeper.attributes_changed(INodeNo(inode.id));
+        self.reaper.attributes_changed(INodeNo(inode.id));
         Ok(())
     }
 
@@ -187,7 +187,7 @@ impl Folder {
     /// read.
     pub(crate) fn list_was_set(
         &self,
-        inode: &Held,
+        inode: &InodeFd,
         name: &OsStr,
         caller: Caller,
     ) -> Result<(), Errno> {
@@ -225,7 +225,7 @@ fn groups_in(status: &str) -> Vec<u32> {
 
 /// Takes capabilities from a file, if it has any: the system refuses a user that may not set them,
 /// even if there are none to remove.
-fn drop_capabilities(inode: &Held) -> Result<(), Errno> {
+fn drop_capabilities(inode: &InodeFd) -> Result<(), Errno> {
     let path = Descriptors::path(inode);
     let removed = rustix::fs::getxattr_query(&path, CAPABILITY)
         .and_then(|_length| rustix::fs::removexattr(&path, CAPABILITY));

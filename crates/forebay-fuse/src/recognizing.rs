@@ -1,7 +1,7 @@
 //! Files that were found by their names, and the numbers that programs see of them.
 
+use crate::fd_cache::InodeFd;
 use crate::folder::Folder;
-use crate::held::Held;
 use crate::identity::Identity;
 use crate::losses::name_of;
 use crate::source::PATH_ONLY;
@@ -14,7 +14,7 @@ impl Folder {
     /// Learns what numbers of the device of `found` are made of, which was found as `name` in the
     /// folder `parent`. They have to be the same after the next start, or a backup would read every
     /// file again.
-    pub(crate) fn learn_device(&self, found: &Identity, parent: &Held, name: &OsStr) {
+    pub(crate) fn learn_device(&self, found: &Identity, parent: &InodeFd, name: &OsStr) {
         let (device, _) = found.place;
         if !self.inodes.is_new(device) {
             return;
@@ -34,11 +34,11 @@ impl Folder {
                 seed.value()
             }
         };
-        self.inodes.note_device(device, seed);
+        self.inodes.record_device(device, seed);
     }
 
     /// Takes note that the file at the place of `found` is `found`, if it is still the same file.
-    pub(crate) fn recognize(&self, found: &Identity, parent: &Held) {
+    pub(crate) fn recognize(&self, found: &Identity, parent: &InodeFd) {
         let Some(known) = self.inodes.at(found.place) else {
             return;
         };

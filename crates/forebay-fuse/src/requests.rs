@@ -5,9 +5,9 @@ use crate::content::access_errno;
 use crate::data::Sought;
 use crate::directory::Room;
 use crate::folder::Folder;
+use crate::handles::PassedFile;
 use crate::handles::{Handle, OpenFile};
 use crate::names::{Attribute, AttributeAnswer, Changes, ChildName, Fresh};
-use crate::passed::PassedFile;
 use crate::permissions::Caller;
 use crate::permissions::NewMode;
 use crate::refusals::Refusals;
@@ -125,7 +125,7 @@ impl Requests {
             Err(errno) => reply.error(self.folder.refusals.answer(errno)),
             Ok(open) => {
                 let folder = self.folder.clone();
-                self.folder.crew.run(move || {
+                self.folder.workers.run(move || {
                     let result = job(&folder, &open);
                     drop(open);
                     answer_empty(&folder.refusals, reply, result);
@@ -238,7 +238,7 @@ impl Filesystem for Requests {
         };
         let (folder, caller) = (self.folder.clone(), caller(request));
         self.folder
-            .crew
+            .workers
             .run(move || match folder.change(id.0, changes, caller) {
                 Ok(attributes) => reply.attr(&VALID, &attributes),
                 Err(errno) => reply.error(folder.refusals.answer(errno)),
@@ -470,16 +470,16 @@ impl Filesystem for Requests {
             };
             folder.change_bytes(open, range, write, done);
         };
-        if let Some(_seat) = self.folder.crew.seat() {
+        if let Some(_seat) = self.folder.workers.seat() {
             return job(data);
         }
-        let Some(room) = self.folder.crew.room_for_copy(data.len()) else {
+        let Some(room) = self.folder.workers.room_for_copy(data.len()) else {
             // So many writers wait that this write is done here, and a reader may have to wait.
             return job(data);
         };
         // The next request needs the memory of this one.
         let data = data.to_vec();
-        self.folder.crew.leave(Box::new(move || {
+        self.folder.workers.leave(Box::new(move || {
             job(&data);
             drop(room);
         }));
@@ -631,7 +631,7 @@ impl Filesystem for Requests {
         };
         let refusals = self.folder.refusals.clone();
         self.folder
-            .crew
+            .workers
             .run(move || answer_empty(&refusals, reply, directory.sync()));
     }
 
@@ -718,7 +718,7 @@ impl Filesystem for Requests {
             return self.run_passed(reply, handle, move |passed| passed.allocate(mode, range));
         };
         let folder = self.folder.clone();
-        self.folder.crew.run(move || {
+        self.folder.workers.run(move || {
             let range = offset_bytes..offset_bytes.saturating_add(length_bytes);
             let allocate = |folder: &Folder, open: &OpenFile| {
                 folder.allocate(open, offset_bytes, length_bytes, mode)
@@ -757,7 +757,7 @@ impl Filesystem for Requests {
         };
         let folder = self.folder.clone();
         self.folder
-            .crew
+            .workers
             .run(move || match folder.seek(&open, offset_bytes, sought) {
                 Ok(offset_bytes) => reply.offset(offset_bytes as i64),
                 Err(errno) => reply.error(folder.refusals.answer(errno)),

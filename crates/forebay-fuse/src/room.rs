@@ -1,68 +1,50 @@
-//! Room in the source for what is taken into memory.
-//!
-//! A write is answered long before the source has it, so its file system is asked for room first.
-//! While that has more room than what is dirty can need, one question is enough for many writes.
-//! Near its end what is dirty is written, and the room of each further write is allocated in the
-//! source before the write is answered. What neither tells beforehand, as a quota, fails later: a
-//! close or a sync reports it, and from then on each write is asked about
-//! ([decision 0114](../../../docs/decisions/0114-room-is-asked-for.md)).
+//! The room of the source's file systems: what is known of it.
 
-use crate::content::Content;
-use crate::folder::Folder;
-use crate::handles::OpenFile;
-use crate::held::Held;
-use crate::inode::Inode;
-use crate::keeper::RETIRING;
-use crate::losses::name_of;
-use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{
     Arc, Mutex,
     atomic::{AtomicBool, AtomicU64, Ordering},
     lock,
 };
-use forebay_rt::say;
 use forebay_rt::wait::Permits;
-use forebay_store::LentFile;
 use rustix::fd::AsFd;
-use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{OnceLock, Weak};
+use std::sync::OnceLock;
 
 /// Room that is left alone until every write is asked about: it covers writes under way, and what
 /// the file system needs beside the bytes.
 const MARGIN_BYTES: u64 = 16 << 20;
 /// Room that ends a shortage.
-const ENOUGH_BYTES: u64 = 4 << 20;
+pub(crate) const ENOUGH_BYTES: u64 = 4 << 20;
 /// What is taken without another question at most: others write there too.
 const MOST_CREDIT_BYTES: u64 = 64 << 20;
 
 /// The room of every file system of the source.
 #[derive(Debug)]
 pub(crate) struct Rooms {
-    source: PathBuf,
+    pub(crate) source: PathBuf,
     by_device: Mutex<BTreeMap<u64, Arc<Room>>>,
-    refused_writes: AtomicU64,
-    refused_bytes: AtomicU64,
+    pub(crate) refused_writes: AtomicU64,
+    pub(crate) refused_bytes: AtomicU64,
 }
 
 /// The room of one file system.
 #[derive(Debug)]
 pub(crate) struct Room {
     /// What can be taken before it is asked again.
-    credit_bytes: AtomicU64,
+    pub(crate) credit_bytes: AtomicU64,
     /// Asked once: a file system stays what it is.
     counts: OnceLock<Counts>,
     /// Some file systems count what was written long after.
     seen: Mutex<Seen>,
     /// It is near its end, and what was dirty then is written.
-    is_tight: AtomicBool,
+    pub(crate) is_tight: AtomicBool,
     /// It has refused what it seemed to have room for.
-    is_strict: AtomicBool,
-    /// Held by the writer that finds it near its end.
-    entering: Permits,
-    shortage: Mutex<Option<Shortage>>,
+    pub(crate) is_strict: AtomicBool,
+    /// InodeFd by the writer that finds it near its end.
+    pub(crate) entering: Permits,
+    pub(crate) shortage: Mutex<Option<Shortage>>,
 }
 
 /// What is known of the numbers of a file system.
@@ -76,7 +58,7 @@ struct Seen {
 
 /// When a file system counts what is written to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Counts {
+pub(crate) enum Counts {
     /// At once, or all together: once its numbers have moved, only what is dirty is not in them.
     AtOnce,
     /// At one of its commits, each a part of what was written before. Programs may ask for commits
@@ -101,12 +83,12 @@ impl Counts {
 
 /// A time without room.
 #[derive(Clone, Debug)]
-struct Shortage {
+pub(crate) struct Shortage {
     /// What the source refuses with: it has no room, or a quota is used up.
-    errno: Errno,
-    refused_writes: u64,
-    /// A file there, by which it is asked whether it has room again.
-    witness: Weak<Inode>,
+    pub(crate) errno: Errno,
+    pub(crate) refused_writes: u64,
+    /// The kernel's number of a file there, by which it is asked whether it has room again.
+    pub(crate) witness: u64,
 }
 
 /// How full the source is, for its operators.
@@ -130,14 +112,14 @@ impl Rooms {
         }
     }
 
-    fn of(&self, device: u64) -> Arc<Room> {
+    pub(crate) fn of(&self, device: u64) -> Arc<Room> {
         let new = || Arc::new(Room::new());
         let mut rooms = lock(&self.by_device);
         rooms.entry(device).or_insert_with(new).clone()
     }
 
     /// The rooms in which something was refused and which may still be full.
-    fn short(&self) -> Vec<Arc<Room>> {
+    pub(crate) fn short(&self) -> Vec<Arc<Room>> {
         let mut rooms: Vec<_> = lock(&self.by_device).values().cloned().collect();
         rooms.retain(|room| lock(&room.shortage).is_some());
         rooms
@@ -171,11 +153,11 @@ impl Room {
     }
 
     /// How its file system counts, of which `file` is one.
-    fn counts(&self, file: impl AsFd) -> Counts {
+    pub(crate) fn counts(&self, file: impl AsFd) -> Counts {
         *self.counts.get_or_init(|| Counts::of(file))
     }
 
-    fn take(&self, bytes: u64) -> bool {
+    pub(crate) fn take(&self, bytes: u64) -> bool {
         let left = |credit: u64| credit.checked_sub(bytes);
         let order = Ordering::Relaxed;
         self.credit_bytes.fetch_update(order, order, left).is_ok()
@@ -183,7 +165,7 @@ impl Room {
 
     /// What is left of `free_bytes` beside all that is dirty, and all that was granted and is not
     /// counted yet.
-    fn spare_of(&self, free_bytes: u64, dirty_bytes: u64, counts: Counts) -> u64 {
+    pub(crate) fn spare_of(&self, free_bytes: u64, dirty_bytes: u64, counts: Counts) -> u64 {
         let mut seen = lock(&self.seen);
         let counted_bytes = seen.free_bytes.saturating_sub(free_bytes);
         seen.granted_bytes = match counts {
@@ -196,35 +178,35 @@ impl Room {
     }
 
     /// What was granted when there were `granted_bytes` is in the numbers.
-    fn counted(&self, granted_bytes: u64) {
+    pub(crate) fn counted(&self, granted_bytes: u64) {
         let mut seen = lock(&self.seen);
         seen.granted_bytes = seen.granted_bytes.saturating_sub(granted_bytes);
         // What has moved the numbers until now is not counted once more.
         seen.free_bytes = 0;
     }
 
-    fn granted_bytes(&self) -> u64 {
+    pub(crate) fn granted_bytes(&self) -> u64 {
         lock(&self.seen).granted_bytes
     }
 
     /// Whether a shortage may be over. What was refused against the numbers, by a quota for
     /// example, is only once nothing is left to be written, also if no file is there any more that
     /// could be asked: until then it is remembered what it was refused with.
-    fn may_be_back(&self, is_clean: bool) -> bool {
+    pub(crate) fn may_be_back(&self, is_clean: bool) -> bool {
         if is_clean {
             self.is_strict.store(false, Ordering::Relaxed);
         }
         !self.is_strict.load(Ordering::Relaxed)
     }
 
-    fn grant(&self, bytes: u64) {
+    pub(crate) fn grant(&self, bytes: u64) {
         let mut seen = lock(&self.seen);
         seen.granted_bytes = seen.granted_bytes.saturating_add(bytes);
     }
 
     /// Takes note that `spare_bytes` are left beside everything that is dirty, and returns whether
     /// `wanted_bytes` of them can be taken without a further question.
-    fn has_plenty(&self, spare_bytes: u64, wanted_bytes: u64) -> bool {
+    pub(crate) fn has_plenty(&self, spare_bytes: u64, wanted_bytes: u64) -> bool {
         let margin = if self.is_tight.load(Ordering::Relaxed) {
             // Otherwise each write would find it on the other side.
             2 * MARGIN_BYTES
@@ -243,262 +225,9 @@ impl Room {
     }
 }
 
-impl Folder {
-    fn room_of<'a>(&self, content: &'a Content) -> &'a Arc<Room> {
-        content.room.get_or_init(|| self.rooms.of(content.device))
-    }
-
-    /// How many of `length_bytes` from `offset_bytes` on the source has room for, at least one if
-    /// any are wanted. The caller may have to wait until what is dirty is written. What the kernel
-    /// has returned is taken in any case: the program that stored it is past hearing.
-    ///
-    /// # Errors
-    /// [`Errno::NOSPC`], [`Errno::DQUOT`], or what else the source says.
-    pub(crate) fn room_for(
-        &self,
-        open: &OpenFile,
-        offset_bytes: u64,
-        length_bytes: usize,
-        is_returned: bool,
-    ) -> Result<usize, Errno> {
-        let content = &open.used.content;
-        let room = self.room_of(content);
-        let wanted = length_bytes as u64;
-        if wanted == 0 || is_returned || room.take(wanted) {
-            return Ok(length_bytes);
-        }
-        let file = self.files.lend(content.object).ok_or(Errno::STALE)?;
-        if room.has_plenty(self.spare_bytes(room, &file), wanted) {
-            self.room_came_back(room);
-            return Ok(length_bytes);
-        }
-        self.enter_tight(room, content.device);
-        let granted = self.allocate_room(&file, open, offset_bytes, wanted);
-        match granted {
-            Ok(granted) => Ok(granted as usize),
-            Err(errno) => {
-                self.refuse(room, &open.used.inode, wanted, errno);
-                Err(errno)
-            }
-        }
-    }
-
-    /// What the file system of `file` has beside all that is dirty. What is dirty may have its room
-    /// already.
-    fn spare_bytes(&self, room: &Room, file: impl AsFd) -> u64 {
-        let counts = room.counts(&file);
-        let system = match rustix::fs::fstatvfs(&file) {
-            Ok(system) if system.f_blocks > 0 => system,
-            // It does not say; then it says it when it is written to.
-            _ => return u64::MAX,
-        };
-        // What is kept for root, if we are that, is found by allocating it.
-        let dirty_bytes = self.cache.statistics().dirty() * PAGE_BYTES as u64;
-        let free_bytes = system.f_bavail.saturating_mul(system.f_frsize);
-        room.spare_of(free_bytes, dirty_bytes, counts)
-    }
-
-    /// Writes what is dirty in the file system `device`, unless that was done since it is near its
-    /// end: then its own numbers say what is left.
-    fn enter_tight(&self, room: &Room, device: u64) {
-        if room.is_tight.load(Ordering::Acquire) {
-            return;
-        }
-        let _permit = forebay_rt::block_on(room.entering.acquire(1));
-        if room.is_tight.load(Ordering::Acquire) {
-            return;
-        }
-        room.credit_bytes.store(0, Ordering::Relaxed);
-        let is_written = self.write_out(device);
-        room.is_strict.fetch_or(!is_written, Ordering::Relaxed);
-        room.is_tight.store(true, Ordering::Release);
-    }
-
-    /// Writes what is dirty in the file system `device`, and returns whether that took all of it.
-    fn write_out(&self, device: u64) -> bool {
-        let is_meant = |inode: &Arc<Inode>| {
-            let content = inode.content.get();
-            content.is_some_and(|it| it.device == device && it.is_dirty())
-        };
-        let mut inodes = self.inodes.all();
-        inodes.retain(is_meant);
-        // The cache reports what failed to those who wrote it.
-        let written = inodes.chunks(RETIRING);
-        let written = written.flat_map(|some| self.sync_side_by_side(some));
-        // Each of them is tried, whatever became of those before it.
-        written.filter(|is_written| !is_written).count() == 0
-    }
-
-    /// Allocates room in the source for as much as it has of `wanted` bytes from `offset_bytes` on.
-    fn allocate_room(
-        &self,
-        file: &LentFile,
-        open: &OpenFile,
-        offset_bytes: u64,
-        wanted: u64,
-    ) -> Result<u64, Errno> {
-        let content = &open.used.content;
-        let page = PAGE_BYTES as u64;
-        let start = offset_bytes / page * page;
-        let mut granted = wanted;
-        loop {
-            let end = (offset_bytes + granted).next_multiple_of(page);
-            let allocated = if self.room_of(content).counts(file) == Counts::InParts {
-                Err(Errno::OPNOTSUPP)
-            } else {
-                let keeps_size = FallocateFlags::KEEP_SIZE;
-                rustix::fs::fallocate(file, keeps_size, start, end - start)
-            };
-            match allocated {
-                Ok(()) => {
-                    // It has another time of change now.
-                    content.mark_modified();
-                    return Ok(granted);
-                }
-                Err(Errno::NOSPC | Errno::DQUOT) if granted > page => {
-                    granted = granted.div_ceil(2);
-                }
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                    return self.counted_room(file, content, wanted);
-                }
-                Err(errno) => return Err(errno),
-            }
-        }
-    }
-
-    /// As much of `wanted` bytes as is left by the numbers of a file system that allocates nothing
-    /// beforehand.
-    fn counted_room(&self, file: &LentFile, content: &Content, wanted: u64) -> Result<u64, Errno> {
-        let room = self.room_of(content);
-        // What copies on write needs room for the books of what it writes.
-        let books = if room.counts(file) == Counts::InParts {
-            ENOUGH_BYTES
-        } else {
-            0
-        };
-        let is_short = self.spare_bytes(room, file) < wanted + books;
-        if is_short || room.is_strict.load(Ordering::Relaxed) {
-            // Its numbers promise more than it has, or are nearly used up; they are right once all
-            // is durable. What fails is found by the writing.
-            let granted_bytes = room.granted_bytes();
-            let is_written = self.write_out(content.device) && rustix::fs::syncfs(file).is_ok();
-            if is_written {
-                room.counted(granted_bytes);
-            }
-            room.is_strict.store(!is_written, Ordering::Relaxed);
-            if !is_written {
-                let known = lock(&room.shortage).as_ref().map(|it| it.errno);
-                return Err(known.unwrap_or(Errno::NOSPC));
-            }
-        }
-        let spare_bytes = self.spare_bytes(room, file).saturating_sub(books);
-        match spare_bytes.min(wanted) {
-            0 => Err(Errno::NOSPC),
-            granted => {
-                room.grant(granted);
-                Ok(granted)
-            }
-        }
-    }
-
-    fn refuse(&self, room: &Room, inode: &Arc<Inode>, bytes: u64, errno: Errno) {
-        self.rooms.refused_writes.fetch_add(1, Ordering::Relaxed);
-        self.rooms.refused_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.begin_shortage(room, inode, errno);
-        if let Some(shortage) = &mut *lock(&room.shortage) {
-            shortage.refused_writes += 1;
-        }
-    }
-
-    fn begin_shortage(&self, room: &Room, inode: &Arc<Inode>, errno: Errno) {
-        let begun = Shortage {
-            errno,
-            refused_writes: 0,
-            witness: Arc::downgrade(inode),
-        };
-        {
-            let mut shortage = lock(&room.shortage);
-            if let Some(known) = &mut *shortage {
-                if known.witness.strong_count() == 0 {
-                    known.witness = begun.witness;
-                }
-                return;
-            }
-            *shortage = Some(begun);
-        }
-        let (lacks, remedy) = if errno == Errno::DQUOT {
-            ("the quota is used up for", "raise it, or remove files")
-        } else {
-            ("no room is left for", "make room")
-        };
-        say(format_args!(
-            "{}: {lacks} {} (error {}): writes that need more are refused, and what was taken \
-             before is kept and tried again; {remedy} there",
-            self.rooms.source.display(),
-            name_of(inode).display(),
-            errno.raw_os_error(),
-        ));
-        // It looks whether there is room again.
-        self.keeper.news.wake_all();
-    }
-
-    /// Takes note of an error that a close or a sync reports: where the source refused what it
-    /// seemed to have room for, each write is asked about from now on.
-    pub(crate) fn note_failure(&self, open: &OpenFile, errno: Errno) {
-        if !matches!(errno, Errno::NOSPC | Errno::DQUOT) {
-            return;
-        }
-        let room = self.room_of(&open.used.content);
-        room.is_strict.store(true, Ordering::Relaxed);
-        room.credit_bytes.store(0, Ordering::Relaxed);
-        self.begin_shortage(room, &open.used.inode, errno);
-    }
-
-    /// Looks whether file systems that had no room have some again.
-    pub(crate) fn look_for_room(&self) {
-        for room in self.rooms.short() {
-            let witness = lock(&room.shortage).as_ref().map(|it| it.witness.clone());
-            let inode = witness.and_then(|witness| witness.upgrade());
-            let held = inode.and_then(|inode| self.hold(&inode).ok());
-            let granted_bytes = room.granted_bytes();
-            let is_clean = self.cache.statistics().dirty() == 0;
-            if is_clean
-                && held
-                    .as_ref()
-                    .is_some_and(|it| rustix::fs::syncfs(it).is_ok())
-            {
-                room.counted(granted_bytes);
-            }
-            let may_be_back = room.may_be_back(is_clean);
-            // Where the witness is gone, the next write asks.
-            if may_be_back && held.is_none_or(|held| self.has_enough(&room, &held)) {
-                self.room_came_back(&room);
-            }
-        }
-    }
-
-    fn has_enough(&self, room: &Room, held: &Held) -> bool {
-        self.spare_bytes(room, held) >= ENOUGH_BYTES
-    }
-
-    fn room_came_back(&self, room: &Room) {
-        let Some(shortage) = lock(&room.shortage).take() else {
-            return;
-        };
-        say(format_args!(
-            "{}: there is room again; {} writes were refused",
-            self.rooms.source.display(),
-            shortage.refused_writes,
-        ));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{TestFolder, until};
-    use forebay_rt::block_on;
-    use forebay_store::{Failure, Fault, FaultAction, IoKind};
 
     #[test]
     fn one_question_is_enough_for_many_writes_while_there_is_plenty() {
@@ -507,43 +236,6 @@ mod tests {
         assert!(room.has_plenty(1 << 40, 1 << 20));
         assert!(room.take(MOST_CREDIT_BYTES));
         assert!(!room.take(1), "others write there too");
-    }
-
-    /// The file by which it was found may be removed, and a store without a quota says "no room".
-    #[test]
-    fn what_a_shortage_is_refused_with_outlives_its_witness() {
-        let bench = TestFolder::new();
-        let folder = &bench.folder;
-        let open = bench.create("dirty", 0o600);
-        let refuses = FaultAction::Fail(Failure::OverQuota);
-        bench.faults.inject(Fault::each(IoKind::Write, refuses));
-        folder.write(&open, &[7; 4096], 0, false).unwrap();
-        folder.note_failure(&open, Errno::DQUOT);
-        let room = folder.room_of(&open.used.content);
-        let lose_witness = || {
-            let mut shortage = lock(&room.shortage);
-            shortage.as_mut().unwrap().witness = Weak::new();
-        };
-        lose_witness();
-        folder.look_for_room();
-        let known = lock(&room.shortage).as_ref().map(|it| it.errno);
-        assert_eq!(
-            known,
-            Some(Errno::DQUOT),
-            "something is still to be written"
-        );
-        folder.note_failure(&open, Errno::NOSPC);
-        let known = lock(&room.shortage).clone().unwrap();
-        assert_eq!(known.errno, Errno::DQUOT, "it is the same shortage");
-        assert!(known.witness.upgrade().is_some(), "with another witness");
-        bench.faults.clear();
-        block_on(open.used.content.file.sync()).ok();
-        until("all is written", || bench.cache.statistics().dirty() == 0);
-        lose_witness();
-        folder.look_for_room();
-        assert!(!folder.rooms.is_short(), "the next write asks");
-        drop(open);
-        block_on(bench.cache.close()).unwrap();
     }
 
     /// A commit that somebody asks for in the middle moves the numbers by a part.

@@ -1,15 +1,16 @@
 //! A folder for one test, without a mount: the test calls what the kernel would request.
 
-use crate::crew::Crew;
-use crate::folder::{Folder, Limits};
+use crate::folder::Folder;
 use crate::handles::{Handle, OpenFile};
 use crate::inode::{Inode, ROOT};
-use crate::mount::{MountFlags, MountParts, MountSettings, build};
+use crate::mount::{MountFlags, MountParts, MountSettings, Pools, build};
 use crate::names::ChildName;
 use crate::permissions::Caller;
 use crate::permissions::NewMode;
+use crate::reaper::Limits;
 use crate::shares::Shares;
 use crate::source::open_folder;
+use crate::worker_pool::WorkerPool;
 use forebay::{Cache, Settings};
 use forebay_base::Span;
 use forebay_base::sync::Arc;
@@ -64,13 +65,13 @@ pub(crate) fn child(name: &str) -> ChildName<'_> {
     }
 }
 
-/// The folder, and the source behind it. It has no keeper: only the test lets anything go.
+/// The folder, and the source behind it. It has no reaper: only the test lets anything go.
 pub(crate) struct TestFolder {
     source: TempDir,
     pub(crate) cache: Cache,
     pub(crate) faults: Arc<FaultStore>,
     pub(crate) folder: Arc<Folder>,
-    crew: Vec<Joiner>,
+    workers: Vec<Joiner>,
 }
 
 impl TestFolder {
@@ -102,17 +103,17 @@ impl TestFolder {
             cache: cache.clone(),
             files,
         };
-        let (crew, mut joiners) = Crew::start(1, 1, 1 << 20).unwrap();
-        let (droppers, dropping) = Crew::start(0, 1, 0).unwrap();
+        let (workers, mut joiners) = WorkerPool::start(1, 1, 1 << 20).unwrap();
+        let (droppers, dropping) = WorkerPool::start(0, 1, 0).unwrap();
         joiners.extend(dropping);
         let root = open_folder(source.path()).unwrap();
         let limits = Limits::of(1024, &settings.shares);
         TestFolder {
-            folder: build(&settings, parts, &root, (crew, droppers), limits).unwrap(),
+            folder: build(&settings, parts, &root, Pools { workers, droppers }, limits).unwrap(),
             source,
             cache,
             faults,
-            crew: joiners,
+            workers: joiners,
         }
     }
 
@@ -137,7 +138,7 @@ impl TestFolder {
         }
     }
 
-    /// Does what the keeper does with a closed file in excess.
+    /// Does what the reaper does with a closed file in excess.
     pub(crate) async fn retire(folder: Arc<Folder>, inode: Arc<Inode>) {
         let permit = Arc::new(Permits::new(1)).acquire_owned(1).await;
         folder.retire(inode, permit).await;
@@ -146,8 +147,8 @@ impl TestFolder {
 
 impl Drop for TestFolder {
     fn drop(&mut self) {
-        self.folder.crew.stop();
+        self.folder.workers.stop();
         self.folder.droppers.stop();
-        self.crew.drain(..).for_each(Joiner::join);
+        self.workers.drain(..).for_each(Joiner::join);
     }
 }

@@ -78,10 +78,10 @@ impl Sight {
         }
         let machine = self.meminfo.text().and_then(|text| of_machine(&text));
         let most_bytes = machine.map_or(u64::MAX, |machine| machine.headroom_bytes);
-        let bounds = (most_bytes, enough_bytes);
         let rooms = self.groups.iter_mut().filter_map(|(group, files)| {
             let folder = group.folder.clone();
-            of_group(group, bounds, &mut |name| text_of(files, &folder, name))
+            let read = &mut |name| text_of(files, &folder, name);
+            of_group(group, most_bytes, enough_bytes, read)
         });
         least(machine, rooms)
     }
@@ -129,7 +129,8 @@ fn of_machine(meminfo: &str) -> Option<Room> {
 /// takes longer than all else of a look: they are not asked for if `enough_bytes` are free.
 fn of_group(
     group: &Group,
-    (most_bytes, enough_bytes): (u64, u64),
+    most_bytes: u64,
+    enough_bytes: u64,
     read: &mut ReadGroup<'_>,
 ) -> Option<Room> {
     let limit_bytes = group.limit_in(read)?;
@@ -222,8 +223,7 @@ mod tests {
             };
             let mut files = Vec::new();
             let mut seen = |most_bytes, enough_bytes| {
-                let bounds = (most_bytes, enough_bytes);
-                of_group(&group, bounds, &mut |name| {
+                of_group(&group, most_bytes, enough_bytes, &mut |name| {
                     text_of(&mut files, folder.path(), name)
                 })
             };
@@ -296,7 +296,7 @@ mod tests {
         let mut files: Vec<_> = groups.iter().map(|_| Vec::new()).collect();
         let mut seen = || {
             let rooms = groups.iter().zip(&mut files).filter_map(|(group, files)| {
-                of_group(group, (u64::MAX, u64::MAX), &mut |name| {
+                of_group(group, u64::MAX, u64::MAX, &mut |name| {
                     text_of(files, &group.folder, name)
                 })
             });

@@ -12,7 +12,6 @@ mod reproduce;
 mod room;
 mod run;
 mod soak;
-mod stalls;
 mod swarm;
 
 use forebay_rt::say;

@@ -4,9 +4,11 @@ use crate::error::CommandError;
 use crate::progress::{run_with_progress, threads};
 use crate::refusal::refusal;
 use crate::room::{expect_memory, runs_at_a_time};
-use crate::stalls::SeenStalls;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
+use forebay_base::sync::{Arc, Mutex, lock};
+use forebay_control::trace::trace;
+use forebay_control::waits::Stalls;
 use forebay_host::available_bytes;
 use forebay_host::output::{
     expect_different_files, expect_writable, is_standard_output, print, write,
@@ -14,7 +16,7 @@ use forebay_host::output::{
 use forebay_lab::machine::Machine;
 use forebay_lab::outcome::Outcome;
 use forebay_lab::report::{Document, page, table};
-use forebay_lab::run::{Plan, RunError};
+use forebay_lab::run::{Look, Plan, RunError};
 use forebay_lab::scenario::Scenario;
 use forebay_lab::world::Platform;
 use std::collections::BTreeMap;
@@ -304,6 +306,23 @@ fn place(text: &str) -> Result<PathBuf, String> {
         .filter(|folder| !folder.is_empty());
     let folder = folder.ok_or("write real:DIR, as real:/tmp")?;
     Ok(folder.into())
+}
+
+/// The stalls that a look at the end of a workload finds.
+#[derive(Clone, Default)]
+struct SeenStalls(Arc<Mutex<Stalls>>);
+
+impl SeenStalls {
+    /// The look that finds them.
+    fn look(&self) -> Look {
+        let seen = self.clone();
+        Look::new(move |cache| *lock(&seen.0) = Stalls::all(cache))
+    }
+
+    /// Their trace, as JSON. Its times are those of the run.
+    fn trace(&self) -> String {
+        trace(&lock(&self.0)).to_string()
+    }
 }
 
 #[cfg(test)]

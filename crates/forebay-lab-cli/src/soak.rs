@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &SoakArguments) -> Result<(), CommandError> {
     let until = rt.now() + arguments.span;
     let mut broken: Vec<Violation> = Vec::new();
     let scenes = compare(&rt, &mut broken)?;
-    let loads = run_loads(&rt, (arguments.seed, until), &mut broken)?;
+    let loads = run_loads(&rt, arguments.seed, until, &mut broken)?;
     if let Some(path) = &arguments.json_file {
         let figures = Figures {
             scenes: &scenes,
@@ -108,7 +108,8 @@ fn compare(rt: &Rt, broken: &mut Vec<Violation>) -> Result<Vec<Comparison>, Comm
 /// Runs loads until the time is up, and returns how many.
 fn run_loads(
     rt: &Rt,
-    (first, until): (u64, Instant),
+    first: u64,
+    until: Instant,
     broken: &mut Vec<Violation>,
 ) -> Result<u64, CommandError> {
     let mut loads = 0;

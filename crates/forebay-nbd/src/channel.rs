@@ -1,7 +1,7 @@
 //! The bytes of a client, in the clear or through TLS. Nothing here makes its thread wait.
 
+use crate::connection_state::ConnectionState;
 use crate::socket::{Moved, Socket};
-use crate::standing::Standing;
 use crate::stream::{Stream, decrypted, flush, not_moved, send};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustls::{ServerConfig, ServerConnection};
@@ -16,7 +16,7 @@ const DECRYPTED_LIMIT_BYTES: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Channel<'a> {
     socket: &'a Socket,
-    standing: &'a Standing,
+    state: &'a ConnectionState,
     tls: Option<Box<ServerConnection>>,
     /// Bytes of the client that are still read once the server ends: those that had come by then. A
     /// TCP socket accepts bytes even after it was shut down, and the socket of a busy client never
@@ -25,10 +25,10 @@ pub(crate) struct Channel<'a> {
 }
 
 impl<'a> Channel<'a> {
-    pub(crate) fn new(socket: &'a Socket, standing: &'a Standing) -> Channel<'a> {
+    pub(crate) fn new(socket: &'a Socket, state: &'a ConnectionState) -> Channel<'a> {
         Channel {
             socket,
-            standing,
+            state,
             tls: None,
             left_to_hear: None,
         }
@@ -50,7 +50,7 @@ impl<'a> Channel<'a> {
     /// Continues TLS's own handshake as far as the client's bytes allow.
     pub(crate) fn shake_hands(&mut self) -> Result<Moved, rustls::Error> {
         let Some(tls) = &mut self.tls else {
-            return Ok(Moved::NotNow);
+            return Ok(Moved::WouldBlock);
         };
         let received = match tls.read_tls(&mut Stream(self.socket)) {
             Ok(0) => Moved::Closed,
@@ -69,7 +69,7 @@ impl<'a> Channel<'a> {
 
     /// Reads into `room`, which is not empty.
     pub(crate) fn receive(&mut self, room: &mut [u8]) -> Moved {
-        if self.standing.is_draining() && self.left_to_hear.is_none() {
+        if self.state.is_draining() && self.left_to_hear.is_none() {
             self.left_to_hear = Some(self.unheard());
         }
         if self.left_to_hear == Some(0) {
@@ -101,7 +101,7 @@ impl<'a> Channel<'a> {
         };
         loop {
             match decrypted(tls, room) {
-                Moved::NotNow => {}
+                Moved::WouldBlock => {}
                 moved => return moved,
             }
             // The reader reports the end of the stream, after the bytes that came before it.
@@ -133,7 +133,7 @@ impl<'a> Channel<'a> {
     pub(crate) fn flush(&mut self) -> Moved {
         match &mut self.tls {
             Some(tls) => flush(tls, self.socket),
-            None => Moved::NotNow,
+            None => Moved::WouldBlock,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The places of a server: its clients, and the strangers that may become clients.
 
+use crate::connection_state::ConnectionState;
 use crate::socket::Socket;
-use crate::standing::Standing;
 use forebay_base::Span;
 use forebay_rt::thread::Stopwatch;
 use std::net::Shutdown;
@@ -17,7 +17,7 @@ const GRACE: Span = Span::from_secs(1);
 /// A client as the server sees it.
 pub(crate) struct Client {
     pub(crate) socket: Socket,
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) state: Arc<ConnectionState>,
     /// It has yet to show a certificate, or to say a first word where none is demanded.
     pub(crate) is_stranger: bool,
     pub(crate) since: Stopwatch,
@@ -33,7 +33,7 @@ impl Client {
     pub(crate) fn drain(&mut self) {
         // The first call counts: a server may be asked to end twice.
         self.had_left = Some(self.has_left());
-        self.standing.drain();
+        self.state.drain();
         self.socket.shut_down(Shutdown::Read);
     }
 
@@ -124,7 +124,7 @@ impl Clients {
 
     /// Records that the client with this number agreed on `export`. Returns the clients that agreed
     /// on it before and have left, but whose writes are not over.
-    pub(crate) fn agree(&mut self, number: usize, export: usize) -> Vec<Arc<Standing>> {
+    pub(crate) fn agree(&mut self, number: usize, export: usize) -> Vec<Arc<ConnectionState>> {
         if let Some((_, client)) = &mut self.places[number] {
             client.export = Some(export);
         }
@@ -133,15 +133,15 @@ impl Clients {
             (other != number && client.export == Some(export)).then_some(client)
         });
         others
-            .filter(|client| !client.standing.writes.are_over() && client.has_left())
-            .map(|client| client.standing.clone())
+            .filter(|client| !client.state.writes.are_over() && client.has_left())
+            .map(|client| client.state.clone())
             .collect()
     }
 
     /// The connection with this number is over, and so is everything requested over it.
     pub(crate) fn leave(&mut self, number: usize) {
         if let Some((_, client)) = self.places[number].take() {
-            client.standing.writes.end();
+            client.state.writes.end();
         }
     }
 
@@ -177,11 +177,11 @@ impl Clients {
     }
 
     /// Cuts off the clients that took none of their answers for `patience`, and counts them.
-    pub(crate) fn cut_deaf(&mut self, patience: Span) -> usize {
-        let deaf = self
+    pub(crate) fn cut_stalled(&mut self, patience: Span) -> usize {
+        let stalled = self
             .all()
-            .filter(|client| !client.is_cut && client.standing.is_deaf(patience));
-        deaf.map(Client::cut).count()
+            .filter(|client| !client.is_cut && client.state.is_stalled(patience));
+        stalled.map(Client::cut).count()
     }
 }
 
@@ -194,7 +194,7 @@ mod tests {
         let (peer, socket) = UnixStream::pair().unwrap();
         let client = Client {
             socket: Socket::Unix(socket),
-            standing: Arc::new(Standing::new()),
+            state: Arc::new(ConnectionState::new()),
             is_stranger: false,
             since: Stopwatch::start(),
             is_cut: false,

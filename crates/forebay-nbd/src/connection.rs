@@ -1,19 +1,19 @@
 //! One client on one thread: its socket, its requests, and the wait for either.
 
+use crate::buffer_pool::{BufferPool, ConnectionBuffers};
+use crate::busy_poll::{BusyPoll, Present};
 use crate::channel::Channel;
+use crate::connection_state::ConnectionState;
 use crate::export::Export;
 use crate::handshake::{Agreement, ExportFacts, OPTION_LIMIT_BYTES};
 use crate::opening::{Gate, Opening, OpeningError};
 use crate::pipeline::{Pipeline, TransmissionError};
 use crate::queue::ByteQueue;
-use crate::rooms::{Room, Rooms};
 use crate::session::Session;
 use crate::socket::{Moved, Socket};
-use crate::standing::Standing;
-use crate::watch::{Present, Watch};
 use crate::wire;
 use forebay::Caller;
-use forebay_block::{Alarm, Buffer, Finished, Job, PIECE_BYTES, SLOTS, Slots, perform};
+use forebay_block::{Buffer, Finished, Job, PIECE_BYTES, SLOTS, Slots, WakeFd, perform};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::future::Future;
@@ -43,9 +43,9 @@ pub(crate) const OWN_BYTES: usize = INPUT_BYTES
 /// Most bytes of shared buffers that a connection can use.
 pub(crate) const REQUESTS_BYTES: usize = SLOTS * PIECE_BYTES;
 
-/// Rooms for connections that share `shared_bytes` of buffers beside what each has for itself.
-pub(crate) fn rooms(shared_bytes: usize) -> Rooms {
-    Rooms::new(shared_bytes, INPUT_BYTES, OUTPUT_BYTES)
+/// BufferPool for connections that share `shared_bytes` of buffers beside what each has for itself.
+pub(crate) fn buffer_pool(shared_bytes: usize) -> BufferPool {
+    BufferPool::new(shared_bytes, INPUT_BYTES, OUTPUT_BYTES)
 }
 
 /// Why a connection ended out of order.
@@ -66,8 +66,8 @@ pub(crate) enum ConnectionError {
 /// What a server provides to a connection.
 pub(crate) struct Host<'h> {
     pub(crate) exports: &'h [Export],
-    pub(crate) rooms: &'h Rooms,
-    pub(crate) standing: &'h Standing,
+    pub(crate) buffers: &'h BufferPool,
+    pub(crate) state: &'h ConnectionState,
     /// The number of the connection.
     pub(crate) number: usize,
     /// Returns when the client may begin to use the export with this number.
@@ -84,16 +84,16 @@ pub(crate) fn serve(
     let facts: Vec<ExportFacts> = facts.collect();
     let mut furnished = None;
     let mut furnish = || {
-        let Room {
+        let ConnectionBuffers {
             input,
             output,
             share,
-        } = host.rooms.enter();
+        } = host.buffers.enter();
         furnished = Some((output, share));
         input
     };
     let mut input = ByteQueue::new(STRANGER_INPUT_BYTES);
-    let mut channel = Channel::new(socket, host.standing);
+    let mut channel = Channel::new(socket, host.state);
     let opening = Opening::new(&mut channel, &mut input, &facts, gate, &mut furnish);
     let agreed = opening.run();
     let Some((output, share)) = furnished else {
@@ -102,34 +102,34 @@ pub(crate) fn serve(
         }
         return Ok(agreed.map(drop)?);
     };
-    let room = Room {
+    let buffers = ConnectionBuffers {
         input,
         output,
         share,
     };
-    let (result, room) = match agreed {
+    let (result, buffers) = match agreed {
         Ok(Some(agreement)) => {
             (host.begin)(agreement.export);
-            transmit(&mut channel, host, agreement, room)?
+            transmit(&mut channel, host, agreement, buffers)?
         }
-        Ok(None) => (Ok(()), room),
-        Err(error) => (Err(error.into()), room),
+        Ok(None) => (Ok(()), buffers),
+        Err(error) => (Err(error.into()), buffers),
     };
-    host.rooms.leave(room);
+    host.buffers.leave(buffers);
     if !matches!(result, Err(ConnectionError::Opening(_))) {
         channel.close();
     }
     result
 }
 
-/// Serves requests until the end, and gives back the room that it got.
+/// Serves requests until the end, and gives back the buffers that it got.
 fn transmit(
     channel: &mut Channel<'_>,
     host: &Host<'_>,
     agreement: Agreement,
-    room: Room,
-) -> Result<(Result<(), ConnectionError>, Room), Errno> {
-    let (export, standing) = (&host.exports[agreement.export], host.standing);
+    buffers: ConnectionBuffers,
+) -> Result<(Result<(), ConnectionError>, ConnectionBuffers), Errno> {
+    let (export, state) = (&host.exports[agreement.export], host.state);
     let disk = &export.disk;
     let number = u32::try_from(host.number).unwrap_or(u32::MAX);
     let caller = Caller::connection(number, export.name());
@@ -140,31 +140,31 @@ fn transmit(
         structured: agreement.structured,
         allocation: agreement.allocation,
     };
-    let Room {
+    let ConnectionBuffers {
         input,
         output,
         share,
-    } = room;
-    let alarm = Arc::new(Alarm::new()?);
-    standing.writes.set_bell(alarm.bell(0));
+    } = buffers;
+    let wake_fd = Arc::new(WakeFd::new()?);
+    state.writes.set_waker(wake_fd.waker(0));
     let make = |job: Job, buffer: Buffer| {
-        let future = perform(disk, &file, job, buffer, standing.ending());
+        let future = perform(disk, &file, job, buffer, state.ending());
         debug_assert!(size_of_val(&future) <= REQUEST_BYTES);
         future
     };
     let mut transmission = Transmission {
         channel,
-        standing,
-        alarm: &alarm,
-        pipeline: Pipeline::new(session, Slots::new(make, &alarm, share))
-            .counting(host.rooms.errors.clone()),
+        state,
+        wake_fd: &wake_fd,
+        pipeline: Pipeline::new(session, Slots::new(make, &wake_fd, share))
+            .counting(host.buffers.errors.clone()),
         input,
         output,
         incoming: Incoming::Maybe,
         goes_on: false,
         is_broken: false,
-        watch: Watch::default(),
-        present: host.rooms.presence.enter(),
+        busy_poll: BusyPoll::default(),
+        present: host.buffers.presence.enter(),
     };
     let result = transmission.run();
     let Transmission {
@@ -175,13 +175,13 @@ fn transmit(
     } = transmission;
     // Jobs that still ran ended with the pipeline.
     let share = pipeline.into_share();
-    standing.writes.end();
-    let room = Room {
+    state.writes.end();
+    let buffers = ConnectionBuffers {
         input,
         output,
         share,
     };
-    Ok((result, room))
+    Ok((result, buffers))
 }
 
 /// What may come from a client.
@@ -198,8 +198,8 @@ enum Incoming {
 /// The transmission phase of a connection.
 struct Transmission<'a, 'c, M, F> {
     channel: &'a mut Channel<'c>,
-    standing: &'a Standing,
-    alarm: &'a Alarm,
+    state: &'a ConnectionState,
+    wake_fd: &'a WakeFd,
     pipeline: Pipeline<M, F>,
     input: ByteQueue,
     output: ByteQueue,
@@ -208,7 +208,7 @@ struct Transmission<'a, 'c, M, F> {
     goes_on: bool,
     /// Whether nothing can be sent any more.
     is_broken: bool,
-    watch: Watch,
+    busy_poll: BusyPoll,
     present: Present<'a>,
 }
 
@@ -225,14 +225,14 @@ where
     fn run(&mut self) -> Result<(), ConnectionError> {
         let mut result = Ok(());
         loop {
-            let rung = self.alarm.take();
-            if rung != 0 {
+            let woken = self.wake_fd.take();
+            if woken != 0 {
                 self.looks_again();
             }
-            self.pipeline.go_on(rung);
+            self.pipeline.go_on(woken);
             self.goes_on = self.pipeline.advance(&mut self.input, &mut self.output)?;
             let moved = self.send() | self.receive();
-            if self.standing.writes.are_called_off() {
+            if self.state.writes.are_called_off() {
                 return Err(ConnectionError::CalledOff);
             }
             if self.is_broken && !self.pipeline.is_idle() {
@@ -242,9 +242,9 @@ where
                 return result;
             }
             if !self.may_write() {
-                self.standing.writes.end();
+                self.state.writes.end();
             }
-            if !moved && rung == 0 && !self.watches() {
+            if !moved && woken == 0 && !self.busy_polls() {
                 self.sleep()?;
             }
         }
@@ -286,8 +286,8 @@ where
         if self.output.is_empty() {
             // This makes no room in the queue of replies, so no step has to be repeated.
             match self.channel.flush() {
-                Moved::Bytes(_) => self.standing.took(),
-                Moved::NotNow => {}
+                Moved::Bytes(_) => self.state.took(),
+                Moved::WouldBlock => {}
                 Moved::Closed | Moved::Broken => self.give_up(),
             }
             return self.is_broken;
@@ -295,10 +295,10 @@ where
         match self.channel.send(self.output.filled()) {
             Moved::Bytes(count) => {
                 self.output.consume(count);
-                self.standing.took();
+                self.state.took();
                 true
             }
-            Moved::NotNow => false,
+            Moved::WouldBlock => false,
             Moved::Closed | Moved::Broken => {
                 self.give_up();
                 true
@@ -322,7 +322,7 @@ where
                 }
                 true
             }
-            Moved::NotNow => {
+            Moved::WouldBlock => {
                 self.incoming = Incoming::Later;
                 false
             }
@@ -337,19 +337,19 @@ where
         }
     }
 
-    /// Looks for the next request for a moment, if the client is the only one, asks one thing at a
+    /// Polls for the next request for a moment, if the client is the only one, asks one thing at a
     /// time and has its answer. True if something has come.
-    fn watches(&mut self) -> bool {
+    fn busy_polls(&mut self) -> bool {
         let is_next_due = self.incoming == Incoming::Later && self.wants_input();
         let is_at_rest = self.pipeline.is_idle() && self.has_said_all();
         if !is_next_due || !is_at_rest || !self.present.is_alone() {
             return false;
         }
-        for look in (0..self.watch.looks()).rev() {
+        for poll in (0..self.busy_poll.polls()).rev() {
             self.looks_again();
             let has_come = self.receive();
-            if has_come || look == 0 {
-                self.watch.ended(has_come);
+            if has_come || poll == 0 {
+                self.busy_poll.ended(has_come);
                 return has_come;
             }
         }
@@ -366,23 +366,23 @@ where
         (self.goes_on, self.is_broken) = (false, true);
         self.incoming = Incoming::Never;
         self.output.clear();
-        self.standing.took();
-        self.pipeline.mute();
+        self.state.took();
+        self.pipeline.abort_replies();
     }
 
     /// Waits until the client or one of its requests can go on.
     fn sleep(&mut self) -> Result<(), Errno> {
-        if !self.alarm.may_sleep() {
+        if !self.wake_fd.may_sleep() {
             return Ok(());
         }
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, self.wants_input());
         if !self.has_said_all() {
             wanted |= PollFlags::OUT;
-            self.standing.is_full();
+            self.state.is_full();
         }
         let mut fds = [
-            PollFd::new(self.alarm, PollFlags::IN),
+            PollFd::new(self.wake_fd, PollFlags::IN),
             PollFd::new(&*self.channel, wanted),
         ];
         // A broken socket would be ready again and again.
@@ -390,7 +390,7 @@ where
         let outcome = poll(&mut fds[..count], None);
         let heard = !fds[0].revents().is_empty();
         let is_gone = fds[1].revents().intersects(PollFlags::HUP | PollFlags::ERR);
-        self.alarm.woke(heard);
+        self.wake_fd.woke(heard);
         self.looks_again();
         // If the socket was polled for something, the next try to send or receive finds out the
         // rest.
@@ -436,7 +436,7 @@ mod tests {
     }
 
     fn transmit(socket: &Socket) -> Result<(), ConnectionError> {
-        let (standing, alarm) = (Standing::new(), Arc::new(Alarm::new()?));
+        let (state, wake_fd) = (ConnectionState::new(), Arc::new(WakeFd::new()?));
         let gate = Arc::new(Gate::new(false));
         let make = |job: Job, buffer: Buffer| read_piece(gate.clone(), job, buffer);
         let session = Session {
@@ -445,24 +445,24 @@ mod tests {
             structured: false,
             allocation: false,
         };
-        let rooms = rooms(SLOTS * PIECE_BYTES);
-        let Room {
+        let pool = buffer_pool(SLOTS * PIECE_BYTES);
+        let ConnectionBuffers {
             input,
             output,
             share,
-        } = rooms.enter();
+        } = pool.enter();
         let mut transmission = Transmission {
-            channel: &mut Channel::new(socket, &standing),
-            standing: &standing,
-            alarm: &alarm,
-            pipeline: Pipeline::new(session, Slots::new(make, &alarm, share)),
+            channel: &mut Channel::new(socket, &state),
+            state: &state,
+            wake_fd: &wake_fd,
+            pipeline: Pipeline::new(session, Slots::new(make, &wake_fd, share)),
             input,
             output,
             incoming: Incoming::Maybe,
             goes_on: false,
             is_broken: false,
-            watch: Watch::default(),
-            present: rooms.presence.enter(),
+            busy_poll: BusyPoll::default(),
+            present: pool.presence.enter(),
         };
         transmission.run()
     }

@@ -285,7 +285,7 @@ impl<'a> Handshake<'a> {
 
     /// Answers INFO and GO.
     fn describe(&self, option: u32, data: &[u8], output: &mut Vec<u8>) -> Progress {
-        let Some((name, wanted)) = split_text(data).and_then(split_infos) else {
+        let Some((name, wanted)) = split_infos(data) else {
             push_invalid(output, option, "the lengths in the option do not add up");
             return Progress::Options;
         };

@@ -29,9 +29,12 @@
 // These would end a serving thread by a panic, in a place where nobody reads the message.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
+mod buffer_pool;
+mod busy_poll;
 mod channel;
 mod clients;
 mod connection;
+mod connection_state;
 mod export;
 mod listener;
 mod opening;
@@ -39,14 +42,11 @@ mod option_fields;
 mod pipeline;
 mod private_socket;
 mod queue;
-mod rooms;
+mod request_error;
 mod server;
 mod socket;
-mod standing;
 mod stream;
 mod tls;
-mod trouble;
-mod watch;
 mod writes;
 
 pub mod client;

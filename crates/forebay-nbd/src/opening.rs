@@ -133,7 +133,7 @@ impl<'o, 'c> Opening<'o, 'c> {
         while self.channel.is_shaking_hands() || self.channel.has_unsent() {
             match self.channel.shake_hands()? {
                 Moved::Bytes(_) => {}
-                Moved::NotNow => self.wait_for_both()?,
+                Moved::WouldBlock => self.wait_for_both()?,
                 Moved::Closed | Moved::Broken => return Ok(false),
             }
         }
@@ -168,7 +168,7 @@ impl<'o, 'c> Opening<'o, 'c> {
             };
             match moved {
                 Moved::Bytes(count) => sent = bytes.len().min(sent + count),
-                Moved::NotNow => self.wait(PollFlags::OUT)?,
+                Moved::WouldBlock => self.wait(PollFlags::OUT)?,
                 Moved::Closed | Moved::Broken => return Ok(false),
             }
         }
@@ -183,7 +183,7 @@ impl<'o, 'c> Opening<'o, 'c> {
                     self.input.commit(count);
                     return Ok(true);
                 }
-                Moved::NotNow => self.wait(PollFlags::IN)?,
+                Moved::WouldBlock => self.wait(PollFlags::IN)?,
                 Moved::Closed | Moved::Broken => return Ok(false),
             }
         }

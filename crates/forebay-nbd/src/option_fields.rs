@@ -24,8 +24,9 @@ pub(crate) fn split_text(data: &[u8]) -> Option<(&[u8], &[u8])> {
     (length <= NAME_LIMIT_BYTES).then_some((text, &data[4 + length..]))
 }
 
-/// Splits into a name and the kinds of facts asked for after it, two bytes each.
-pub(crate) fn split_infos<'d>((name, rest): (&'d [u8], &'d [u8])) -> Option<(&'d [u8], &'d [u8])> {
+/// Splits `data` into a name and the kinds of facts asked for after it, two bytes each.
+pub(crate) fn split_infos(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (name, rest) = split_text(data)?;
     let count = usize::from(u16_at(rest.get(..2)?, 0));
     (rest.len() == 2 + 2 * count).then_some((name, &rest[2..]))
 }

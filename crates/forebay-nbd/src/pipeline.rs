@@ -8,8 +8,8 @@
 //! invariant N4: between the head and the last byte of a simple reply nothing else is sent.
 
 use crate::queue::ByteQueue;
+use crate::request_error::RequestError;
 use crate::session::{Command, Session};
-use crate::trouble::Trouble;
 use crate::wire::{
     ALLOCATION_CONTEXT_ID, CHUNK_HEAD_BYTES, REQUEST_BYTES, Request, chunk, chunk_head, command,
     extent_flag, simple_reply, u32_at,
@@ -58,7 +58,7 @@ enum Answer {
 
 /// A request that has not been answered yet.
 #[derive(Clone, Debug)]
-struct Asked {
+struct InFlight {
     cookie: u64,
     answer: Answer,
     /// Pieces that have not ended, whether they were begun or not.
@@ -66,7 +66,7 @@ struct Asked {
     /// The range to be made durable before the answer.
     durable: Option<Range<u64>>,
     /// The first thing that went wrong.
-    trouble: Option<Trouble>,
+    error: Option<RequestError>,
     /// The next byte of a streamed reply.
     next_byte: u64,
     /// The head of a streamed reply was sent.
@@ -113,12 +113,12 @@ pub(crate) struct Pipeline<M, F> {
     finished: u64,
     /// Bit set of the slots whose job changes bytes and has not ended.
     writing: u64,
-    asked: Vec<Option<Asked>>,
+    in_flight: Vec<Option<InFlight>>,
     issuing: Option<Issuing>,
     /// The request whose simple reply is half sent.
     speaker: Option<usize>,
     is_over: bool,
-    is_mute: bool,
+    replies_aborted: bool,
     /// Counts the answers that are errors.
     errors: Arc<AtomicU64>,
 }
@@ -137,11 +137,11 @@ where
             finished: 0,
             writing: 0,
             // One for each slot, and one for a request that has no slot yet.
-            asked: vec![None; SLOTS + 1],
+            in_flight: vec![None; SLOTS + 1],
             issuing: None,
             speaker: None,
             is_over: false,
-            is_mute: false,
+            replies_aborted: false,
             errors: Arc::default(),
         }
     }
@@ -172,8 +172,8 @@ where
     }
 
     /// From now on nothing is answered and nothing is begun; running jobs go on to their end.
-    pub(crate) fn mute(&mut self) {
-        (self.is_mute, self.issuing) = (true, None);
+    pub(crate) fn abort_replies(&mut self) {
+        (self.replies_aborted, self.issuing) = (true, None);
     }
 
     /// Lets the jobs in the bit set `woken` continue.
@@ -241,7 +241,7 @@ where
     /// Answers the piece in `slot` and frees the slot, if it is this piece's turn and there is
     /// room.
     fn settle(&mut self, slot: usize, output: &mut ByteQueue) -> Result<bool, TransmissionError> {
-        if self.is_mute {
+        if self.replies_aborted {
             self.free(slot);
             return Ok(true);
         }
@@ -252,45 +252,45 @@ where
         if output.room() < ANSWER_LIMIT_BYTES || self.speaker.is_some_and(|it| it != request) {
             return Ok(false);
         }
-        let asked = self.asked[request]
+        let in_flight = self.in_flight[request]
             .as_mut()
             .expect("a piece belongs to a request");
-        let is_last = asked.pieces_left == 1;
+        let is_last = in_flight.pieces_left == 1;
         let outcome = self.outcomes[slot].expect("a finished slot has an outcome");
         let buffer = &*self.slots.buffer(slot);
         let outcome = outcome.map(|length| &buffer[..length]);
-        let outcome = outcome.map_err(Trouble::from);
+        let outcome = outcome.map_err(RequestError::from);
         let is_error = outcome.is_err();
-        match asked.answer {
-            Answer::Stream if asked.next_byte != offset_bytes => return Ok(false),
+        match in_flight.answer {
+            Answer::Stream if in_flight.next_byte != offset_bytes => return Ok(false),
             Answer::Stream => {
-                let goes_on = push_stream(asked, outcome, output)?;
+                let goes_on = push_stream(in_flight, outcome, output)?;
                 self.speaker = (goes_on && !is_last).then_some(request);
             }
-            Answer::Chunks => push_data(asked.cookie, is_last, offset_bytes, outcome, output),
-            Answer::Extents => push_extents(asked.cookie, offset_bytes, outcome, output),
+            Answer::Chunks => push_data(in_flight.cookie, is_last, offset_bytes, outcome, output),
+            Answer::Extents => push_extents(in_flight.cookie, offset_bytes, outcome, output),
             Answer::Plain => {
-                if let Err(trouble) = outcome {
-                    asked.trouble.get_or_insert(trouble);
+                if let Err(error) = outcome {
+                    in_flight.error.get_or_insert(error);
                 }
                 if is_last
-                    && asked.trouble.is_none()
-                    && let Some(range) = asked.durable.take()
+                    && in_flight.error.is_none()
+                    && let Some(range) = in_flight.durable.take()
                 {
                     self.rerun_as_flush(slot, range);
                     return Ok(true);
                 }
                 if is_last {
-                    let errno = asked.trouble.as_ref().map(|trouble| trouble.errno);
-                    output.push(&simple_reply(asked.cookie, errno));
+                    let errno = in_flight.error.as_ref().map(|error| error.errno);
+                    output.push(&simple_reply(in_flight.cookie, errno));
                 }
             }
         }
         self.errors
             .fetch_add(u64::from(is_error), Ordering::Relaxed);
-        asked.pieces_left -= 1;
+        in_flight.pieces_left -= 1;
         if is_last {
-            self.asked[request] = None;
+            self.in_flight[request] = None;
         }
         self.free(slot);
         Ok(true)
@@ -317,7 +317,7 @@ where
         input: &mut ByteQueue,
         output: &mut ByteQueue,
     ) -> Result<bool, TransmissionError> {
-        if self.is_over || self.is_mute {
+        if self.is_over || self.replies_aborted {
             return Ok(false);
         }
         match self.issuing.take() {
@@ -353,7 +353,7 @@ where
             Ok(command) => self.begin(request.cookie, command),
             Err(refusal) => {
                 self.errors.fetch_add(1, Ordering::Relaxed);
-                let trouble = Trouble {
+                let error = RequestError {
                     errno: refusal.errno,
                     reason: refusal.reason.to_owned(),
                 };
@@ -363,11 +363,11 @@ where
                     }
                     _ => Answer::Plain,
                 };
-                let asked = self.ask(request.cookie, answer, 1, None);
-                self.asked[asked].as_mut().expect("just asked").trouble = Some(trouble);
+                let refused = self.ask(request.cookie, answer, 1, None);
+                self.in_flight[refused].as_mut().expect("just asked").error = Some(error);
                 let has_payload = request.kind == command::WRITE;
                 self.issuing = Some(Issuing::Refused {
-                    request: asked,
+                    request: refused,
                     payload_bytes: u64::from(request.length_bytes) * u64::from(has_payload),
                 });
             }
@@ -389,7 +389,10 @@ where
                     Answer::Stream
                 };
                 let request = self.ask(cookie, answer, pieces(&left) as u32, None);
-                self.asked[request].as_mut().expect("just asked").next_byte = left.start;
+                self.in_flight[request]
+                    .as_mut()
+                    .expect("just asked")
+                    .next_byte = left.start;
                 self.issue_read(request, left);
             }
             Command::Write {
@@ -437,16 +440,16 @@ where
         durable: Option<Range<u64>>,
     ) -> usize {
         let request = self
-            .asked
+            .in_flight
             .iter()
             .position(Option::is_none)
             .expect("at most one request has no slot, so one entry is free");
-        self.asked[request] = Some(Asked {
+        self.in_flight[request] = Some(InFlight {
             cookie,
             answer,
             pieces_left,
             durable,
-            trouble: None,
+            error: None,
             next_byte: 0,
             is_begun: false,
         });
@@ -537,13 +540,13 @@ where
             });
             return passed > 0;
         }
-        let asked = self.asked[request]
+        let in_flight = self.in_flight[request]
             .take()
             .expect("it was asked and is not answered");
-        let trouble = asked.trouble.expect("a refused request has a reason");
-        match asked.answer {
-            Answer::Plain => output.push(&simple_reply(asked.cookie, Some(trouble.errno))),
-            _ => push_error(asked.cookie, true, None, &trouble, output),
+        let error = in_flight.error.expect("a refused request has a reason");
+        match in_flight.answer {
+            Answer::Plain => output.push(&simple_reply(in_flight.cookie, Some(error.errno))),
+            _ => push_error(in_flight.cookie, true, None, &error, output),
         }
         true
     }
@@ -551,30 +554,30 @@ where
 
 /// Sends the next part of a simple reply. True if the reply does not report a failure.
 fn push_stream(
-    asked: &mut Asked,
-    outcome: Result<&[u8], Trouble>,
+    in_flight: &mut InFlight,
+    outcome: Result<&[u8], RequestError>,
     output: &mut ByteQueue,
 ) -> Result<bool, TransmissionError> {
-    asked.next_byte += PIECE_BYTES as u64;
+    in_flight.next_byte += PIECE_BYTES as u64;
     match outcome {
         // An earlier piece failed: the client knows it and expects no bytes.
-        _ if asked.trouble.is_some() => {}
+        _ if in_flight.error.is_some() => {}
         Ok(bytes) => {
-            if !asked.is_begun {
-                output.push(&simple_reply(asked.cookie, None));
+            if !in_flight.is_begun {
+                output.push(&simple_reply(in_flight.cookie, None));
             }
             output.push(bytes);
         }
-        Err(trouble) if asked.is_begun => {
-            return Err(TransmissionError::LateFailure(trouble.reason));
+        Err(error) if in_flight.is_begun => {
+            return Err(TransmissionError::LateFailure(error.reason));
         }
-        Err(trouble) => {
-            output.push(&simple_reply(asked.cookie, Some(trouble.errno)));
-            asked.trouble = Some(trouble);
+        Err(error) => {
+            output.push(&simple_reply(in_flight.cookie, Some(error.errno)));
+            in_flight.error = Some(error);
         }
     }
-    asked.is_begun = true;
-    Ok(asked.trouble.is_none())
+    in_flight.is_begun = true;
+    Ok(in_flight.error.is_none())
 }
 
 /// Sends one piece of a read as a chunk of its own.
@@ -582,7 +585,7 @@ fn push_data(
     cookie: u64,
     is_last: bool,
     offset_bytes: u64,
-    outcome: Result<&[u8], Trouble>,
+    outcome: Result<&[u8], RequestError>,
     output: &mut ByteQueue,
 ) {
     let done = if is_last { chunk::DONE } else { 0 };
@@ -595,7 +598,7 @@ fn push_data(
             output.push(&offset_bytes.to_be_bytes());
             output.push(bytes);
         }
-        Err(trouble) => push_error(cookie, is_last, Some(offset_bytes), &trouble, output),
+        Err(error) => push_error(cookie, is_last, Some(offset_bytes), &error, output),
     }
 }
 
@@ -603,12 +606,12 @@ fn push_data(
 fn push_extents(
     cookie: u64,
     offset_bytes: u64,
-    outcome: Result<&[u8], Trouble>,
+    outcome: Result<&[u8], RequestError>,
     output: &mut ByteQueue,
 ) {
     let bytes = match outcome {
         Ok(bytes) => bytes,
-        Err(trouble) => return push_error(cookie, true, None, &trouble, output),
+        Err(error) => return push_error(cookie, true, None, &error, output),
     };
     // An extent takes as many bytes on the wire as in this buffer.
     let length_bytes = 4 + bytes.len() as u32;
@@ -633,15 +636,15 @@ fn push_error(
     cookie: u64,
     is_last: bool,
     offset_bytes: Option<u64>,
-    trouble: &Trouble,
+    error: &RequestError,
     output: &mut ByteQueue,
 ) {
     let done = if is_last { chunk::DONE } else { 0 };
-    let mut length = trouble.reason.len().min(REASON_LIMIT_BYTES);
-    while !trouble.reason.is_char_boundary(length) {
+    let mut length = error.reason.len().min(REASON_LIMIT_BYTES);
+    while !error.reason.is_char_boundary(length) {
         length -= 1;
     }
-    let reason = &trouble.reason.as_bytes()[..length];
+    let reason = &error.reason.as_bytes()[..length];
     let (kind, place_bytes) = match offset_bytes {
         Some(_) => (chunk::ERROR_OFFSET, 8),
         None => (chunk::ERROR, 0),
@@ -652,7 +655,7 @@ fn push_error(
         cookie,
         (6 + length + place_bytes) as u32,
     ));
-    output.push(&(trouble.errno as u32).to_be_bytes());
+    output.push(&(error.errno as u32).to_be_bytes());
     output.push(&(length as u16).to_be_bytes());
     output.push(reason);
     if let Some(offset_bytes) = offset_bytes {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::wire::{Errno, chunk, command_flag, u16_at, u32_at, u64_at};
 use forebay::AccessError;
-use forebay_block::{Alarm, Extent, Pool, encode_extent};
+use forebay_block::{Extent, Pool, WakeFd, encode_extent};
 use forebay_rt::wait::Gate;
 use forebay_store::{Failure, IoKind, ObjectId, Request as StoreRequest, StoreError};
 use proptest::prelude::*;
@@ -99,7 +99,7 @@ struct Reply {
 /// A client with a pipeline at the other end of two byte queues.
 struct Talk<M, F> {
     medium: Rc<Medium>,
-    alarm: Arc<Alarm>,
+    wake_fd: Arc<WakeFd>,
     pipeline: Pipeline<M, F>,
     input: ByteQueue,
     output: ByteQueue,
@@ -119,7 +119,7 @@ fn talk_with(structured: bool, share: Share) -> Talk<impl Fn(Job, Buffer) -> Med
         bad_byte: Cell::new(None),
         flushes: RefCell::default(),
     });
-    let alarm = Arc::new(Alarm::new().unwrap());
+    let wake_fd = Arc::new(WakeFd::new().unwrap());
     let session = Session {
         length_bytes: LENGTH_BYTES,
         read_only: false,
@@ -130,8 +130,8 @@ fn talk_with(structured: bool, share: Share) -> Talk<impl Fn(Job, Buffer) -> Med
     let make = move |job, buffer| -> MediumJob { Box::pin(perform(of.clone(), job, buffer)) };
     Talk {
         medium,
-        pipeline: Pipeline::new(session, Slots::new(make, &alarm, share)),
-        alarm,
+        pipeline: Pipeline::new(session, Slots::new(make, &wake_fd, share)),
+        wake_fd,
         input: ByteQueue::new(256 << 10),
         output: ByteQueue::new(256 << 10),
         replies: Vec::new(),
@@ -153,7 +153,7 @@ where
             self.input.push(&left[..part]);
             left = &left[part..];
             let before = (self.input.len(), self.pipeline.finished);
-            self.pipeline.go_on(self.alarm.take());
+            self.pipeline.go_on(self.wake_fd.take());
             self.pipeline.advance(&mut self.input, &mut self.output)?;
             self.replies.extend(self.output.filled());
             let sent = self.output.len();
@@ -432,7 +432,7 @@ fn a_mute_pipeline_ends_what_runs_and_says_nothing() {
     let mut said = request(command::WRITE, 0, 1, 0, 4);
     said.extend([7; 4]);
     talk.say(&said).unwrap();
-    talk.pipeline.mute();
+    talk.pipeline.abort_replies();
     assert!(!talk.pipeline.is_idle());
     talk.medium.gate.open();
     talk.say(&[]).unwrap();

@@ -1,13 +1,13 @@
 //! A listener and its clients, and how both of them end.
 
+use crate::buffer_pool::BufferPool;
 use crate::clients::{Client, Clients, STRANGERS_LIMIT};
 use crate::connection::{self, ConnectionError, Host};
+use crate::connection_state::ConnectionState;
 use crate::export::Export;
 use crate::listener::Listener;
 use crate::opening::{Gate, OpeningError};
-use crate::rooms::Rooms;
 use crate::socket::Socket;
-use crate::standing::Standing;
 use crate::tls::TlsCredentials;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
@@ -133,7 +133,7 @@ pub struct Server {
 struct Shared {
     exports: Vec<Export>,
     settings: ServerSettings,
-    rooms: Rooms,
+    buffers: BufferPool,
     clients: Mutex<Clients>,
     is_accepting: AtomicBool,
     /// Clients that leave wake the callers that wait for the end.
@@ -166,7 +166,7 @@ impl Server {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let shared = Arc::new(Shared {
             exports,
-            rooms: connection::rooms(settings.shared_bytes),
+            buffers: connection::buffer_pool(settings.shared_bytes),
             clients: Mutex::new(Clients::new(
                 settings.connections_limit,
                 listener.credentials().is_some(),
@@ -192,7 +192,7 @@ impl Server {
 
     /// Requests so far, or pieces of them, that were answered with an error.
     pub fn errors(&self) -> u64 {
-        self.shared.rooms.errors.load(Ordering::Relaxed)
+        self.shared.buffers.errors.load(Ordering::Relaxed)
     }
 
     /// Accepts no more clients and no more requests. Requests that have come are answered, then the
@@ -211,8 +211,8 @@ impl Server {
 
     /// Cuts off the clients that took none of their answers for `patience`, and returns their
     /// number. A client whose answer waits for the store is not cut off.
-    pub fn cut_deaf(&self, patience: Span) -> usize {
-        lock(&self.shared.clients).cut_deaf(patience)
+    pub fn cut_stalled(&self, patience: Span) -> usize {
+        lock(&self.shared.clients).cut_stalled(patience)
     }
 
     /// Returns once the server is drained and the last client is gone.
@@ -290,8 +290,8 @@ fn await_client(shared: &Shared, listener: &Listener) {
 /// Starts the thread of a new client, unless there are too many.
 fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentials>) {
     let credentials = credentials.cloned();
-    let standing = Arc::new(Standing::new());
-    let number = match shared.enter(&socket, &standing) {
+    let state = Arc::new(ConnectionState::new());
+    let number = match shared.enter(&socket, &state) {
         Ok(number) => number,
         Err(reason) => return shared.refuse(reason),
     };
@@ -306,8 +306,8 @@ fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentia
         };
         let host = Host {
             exports: &place.shared.exports,
-            rooms: &place.shared.rooms,
-            standing: &standing,
+            buffers: &place.shared.buffers,
+            state: &state,
             number: lock(&place.shared.clients).arrival(place.number),
             begin: &|export| place.begin(export),
         };
@@ -332,10 +332,10 @@ impl Shared {
     }
 
     /// A place for a new client or a stranger, or the reason why there is none.
-    fn enter(&self, socket: &Socket, standing: &Arc<Standing>) -> Result<usize, String> {
+    fn enter(&self, socket: &Socket, state: &Arc<ConnectionState>) -> Result<usize, String> {
         let client = Client {
             socket: socket.try_clone().map_err(|error| error.to_string())?,
-            standing: standing.clone(),
+            state: state.clone(),
             is_stranger: true,
             since: Stopwatch::start(),
             is_cut: false,
@@ -370,9 +370,9 @@ impl ClientPlace {
     fn begin(&self, export: usize) {
         let gone = lock(&self.shared.clients).agree(self.number, export);
         let (patience, watch) = (self.shared.settings.patience, Stopwatch::start());
-        for standing in gone {
+        for state in gone {
             let left = patience.saturating_sub(watch.elapsed());
-            standing.writes.await_end(left);
+            state.writes.await_end(left);
         }
     }
 

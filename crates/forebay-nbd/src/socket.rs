@@ -20,7 +20,7 @@ pub(crate) enum Moved {
     /// This many bytes.
     Bytes(usize),
     /// None at the moment.
-    NotNow,
+    WouldBlock,
     /// None any more: the other side closed the connection in order.
     Closed,
     /// None any more: the connection is broken.
@@ -80,7 +80,7 @@ impl Socket {
 
 fn not_moved(errno: Errno) -> Moved {
     match errno {
-        Errno::AGAIN | Errno::INTR => Moved::NotNow,
+        Errno::AGAIN | Errno::INTR => Moved::WouldBlock,
         _ => Moved::Broken,
     }
 }

@@ -11,12 +11,12 @@ pub(crate) fn flush<Side>(tls: &mut ConnectionCommon<Side>, socket: &Socket) -> 
     while tls.wants_write() {
         match tls.write_tls(&mut Stream(socket)) {
             Ok(count) => sent += count,
-            Err(error) if not_moved(&error) == Moved::NotNow => break,
+            Err(error) if not_moved(&error) == Moved::WouldBlock => break,
             Err(_) => return Moved::Broken,
         }
     }
     match sent {
-        0 => Moved::NotNow,
+        0 => Moved::WouldBlock,
         _ => Moved::Bytes(sent),
     }
 }
@@ -27,7 +27,7 @@ pub(crate) fn send<Side>(tls: &mut ConnectionCommon<Side>, socket: &Socket, byte
         return Moved::Broken;
     }
     let taken = match tls.writer().write(bytes) {
-        Ok(0) => return Moved::NotNow,
+        Ok(0) => return Moved::WouldBlock,
         Ok(count) => count,
         Err(_) => return Moved::Broken,
     };
@@ -51,7 +51,7 @@ pub(crate) fn decrypted<Side>(tls: &mut ConnectionCommon<Side>, room: &mut [u8])
 
 pub(crate) fn not_moved(error: &io::Error) -> Moved {
     match error.kind() {
-        io::ErrorKind::WouldBlock => Moved::NotNow,
+        io::ErrorKind::WouldBlock => Moved::WouldBlock,
         _ => Moved::Broken,
     }
 }
@@ -63,7 +63,7 @@ fn counted(moved: Moved) -> io::Result<usize> {
     match moved {
         Moved::Bytes(count) => Ok(count),
         Moved::Closed => Ok(0),
-        Moved::NotNow => Err(io::ErrorKind::WouldBlock.into()),
+        Moved::WouldBlock => Err(io::ErrorKind::WouldBlock.into()),
         Moved::Broken => Err(io::ErrorKind::ConnectionReset.into()),
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Writes {
     over: Gate,
     are_called_off: AtomicBool,
     /// Wakes the thread of the connection.
-    bell: Mutex<Option<Waker>>,
+    waker: Mutex<Option<Waker>>,
 }
 
 impl Writes {
@@ -26,13 +26,13 @@ impl Writes {
         Writes {
             over: Gate::new(false),
             are_called_off: AtomicBool::new(false),
-            bell: Mutex::new(None),
+            waker: Mutex::new(None),
         }
     }
 
     /// Sets what wakes the connection. Once woken, it looks at [`Writes::are_called_off`].
-    pub(crate) fn set_bell(&self, bell: Waker) {
-        *lock(&self.bell) = Some(bell);
+    pub(crate) fn set_waker(&self, waker: Waker) {
+        *lock(&self.waker) = Some(waker);
     }
 
     pub(crate) fn are_called_off(&self) -> bool {
@@ -56,16 +56,16 @@ impl Writes {
             return;
         }
         self.call_off();
-        // The connection waits only for its bell and its client.
+        // The connection waits only for its waker and its client.
         block_on(self.over.wait());
     }
 
     fn call_off(&self) {
-        // This is done under the lock, so that a connection that sets its bell later still sees it.
-        let bell = lock(&self.bell);
+        // Under the lock, so that a connection that sets its waker later still sees it.
+        let waker = lock(&self.waker);
         self.are_called_off.store(true, Ordering::Release);
-        if let Some(bell) = &*bell {
-            bell.wake_by_ref();
+        if let Some(waker) = &*waker {
+            waker.wake_by_ref();
         }
     }
 }
@@ -93,7 +93,7 @@ mod tests {
         assert!(brief.are_over() && !brief.are_called_off());
 
         let lasting = Arc::new(Writes::new());
-        lasting.set_bell(Arc::new(Ends(lasting.clone())).into());
+        lasting.set_waker(Arc::new(Ends(lasting.clone())).into());
         lasting.await_end(Span::from_millis(1));
         assert!(lasting.are_over() && lasting.are_called_off());
     }

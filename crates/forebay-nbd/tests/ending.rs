@@ -123,9 +123,10 @@ fn a_client_waiting_for_the_store_is_answered_and_a_deaf_one_is_cut_off() {
     let mut flusher = served.client();
     flusher.write_all(&request(command::FLUSH, 0, 0)).unwrap();
     store.await_request();
-    let mut deaf = served.client();
+    let mut stalled = served.client();
     for _ in 0..8 {
-        deaf.write_all(&request(command::READ, 0, READ_BYTES))
+        stalled
+            .write_all(&request(command::READ, 0, READ_BYTES))
             .unwrap();
     }
     served.server.drain();
@@ -138,7 +139,7 @@ fn a_client_waiting_for_the_store_is_answered_and_a_deaf_one_is_cut_off() {
         while rounds_left > 0 {
             let early = rt.timeout(patience, ended.as_mut()).await;
             assert!(early.is_err(), "a flush is under way");
-            cut += served.server.cut_deaf(patience);
+            cut += served.server.cut_stalled(patience);
             rounds_left -= u32::from(served.server.connections() == 1);
         }
         cut
@@ -147,7 +148,7 @@ fn a_client_waiting_for_the_store_is_answered_and_a_deaf_one_is_cut_off() {
     store.release();
     expect_done(&mut flusher);
     assert_eq!(flusher.read(&mut [0]).unwrap(), 0, "ended in order");
-    drop(deaf);
+    drop(stalled);
     served.end();
 }
 

@@ -6,7 +6,7 @@
 //! something is under way.
 //!
 //! invariant Y2: a thread that sleeps in a driver is woken by its token too: whoever gives the
-//! token rings the bell of the driver.
+//! token wakes the driver.
 //! invariant Y3: whatever is lent is given back, at the latest when the outermost `block_on` of the
 //! thread ends.
 
@@ -26,7 +26,7 @@ pub trait Driver {
     /// sleep.
     fn turn(&self) -> Turn;
 
-    /// Sleeps until there is something to do, the bell has rung, or `longest` has passed. It may
+    /// Sleeps until there is something to do, its waker was called, or `longest` has passed. It may
     /// return earlier.
     fn sleep(&self, longest: Option<Span>);
 
@@ -45,16 +45,16 @@ pub struct Turn {
 }
 
 /// How another thread ends the sleep of a [`Driver`].
-pub trait Bell: Send + Sync {
+pub trait DriverWaker: Send + Sync {
     /// Ends the present sleep, or the next one if there is none.
-    fn ring(&self);
+    fn wake(&self);
 }
 
-/// A driver and its bell.
+/// A driver and its waker.
 #[derive(Clone)]
 pub(crate) struct Lent {
     pub(crate) driver: &'static dyn Driver,
-    pub(crate) bell: Arc<dyn Bell>,
+    pub(crate) waker: Arc<dyn DriverWaker>,
 }
 
 #[cfg(not(loom))]
@@ -85,12 +85,12 @@ pub fn is_wanted() -> bool {
 ///
 /// # Panics
 /// If the thread is in no such call, or has a driver.
-pub fn lend(driver: &'static dyn Driver, bell: Arc<dyn Bell>) {
+pub fn lend(driver: &'static dyn Driver, waker: Arc<dyn DriverWaker>) {
     assert!(
         is_wanted(),
         "a driver is lent to a thread that blocks and has none"
     );
-    LENT.with(|lent| lent.replace(Some(Lent { driver, bell })));
+    LENT.with(|lent| lent.replace(Some(Lent { driver, waker })));
 }
 
 /// What the calling thread is to sleep in, if something is under way there.

@@ -49,8 +49,8 @@ impl Work {
 
 struct BellOf(&'static Work);
 
-impl Bell for BellOf {
-    fn ring(&self) {
+impl DriverWaker for BellOf {
+    fn wake(&self) {
         lock(&self.0.state).is_rung = true;
         self.0.changed.notify_all();
     }

@@ -1,6 +1,6 @@
 //! One thread's sleep, ended by a token.
 
-use crate::driver::{Bell, Lent};
+use crate::driver::{DriverWaker, Lent};
 #[cfg(not(loom))]
 use crate::thread::Stopwatch;
 use forebay_base::Span;
@@ -42,7 +42,7 @@ pub(crate) struct Parker {
     token: AtomicU8,
     thread: Thread,
     /// Of the driver in which the thread slept last.
-    bell: Mutex<Option<Arc<dyn Bell>>>,
+    waker: Mutex<Option<Arc<dyn DriverWaker>>>,
 }
 
 impl fmt::Debug for Parker {
@@ -59,7 +59,7 @@ impl Parker {
         Parker {
             token: AtomicU8::new(NONE),
             thread: thread::current(),
-            bell: Mutex::new(None),
+            waker: Mutex::new(None),
         }
     }
 
@@ -107,7 +107,7 @@ impl Parker {
             self.take();
             return true;
         }
-        self.note_bell(lent);
+        self.record_waker(lent);
         let asleep =
             self.token
                 .compare_exchange(NONE, IN_DRIVER, Ordering::AcqRel, Ordering::Relaxed);
@@ -117,13 +117,13 @@ impl Parker {
         self.take()
     }
 
-    fn note_bell(&self, lent: &Lent) {
-        let mut bell = lock(&self.bell);
-        let is_noted = bell
+    fn record_waker(&self, lent: &Lent) {
+        let mut waker = lock(&self.waker);
+        let is_known = waker
             .as_ref()
-            .is_some_and(|known| Arc::ptr_eq(known, &lent.bell));
-        if !is_noted {
-            *bell = Some(Arc::clone(&lent.bell));
+            .is_some_and(|known| Arc::ptr_eq(known, &lent.waker));
+        if !is_known {
+            *waker = Some(Arc::clone(&lent.waker));
         }
     }
 
@@ -137,9 +137,9 @@ impl Parker {
         match self.token.swap(GIVEN, Ordering::AcqRel) {
             NONE => self.thread.unpark(),
             IN_DRIVER => {
-                let bell = lock(&self.bell).clone();
-                if let Some(bell) = bell {
-                    bell.ring();
+                let waker = lock(&self.waker).clone();
+                if let Some(waker) = waker {
+                    waker.wake();
                 }
             }
             _ => {}

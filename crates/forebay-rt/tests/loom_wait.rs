@@ -4,7 +4,7 @@
 
 use forebay_base::Span;
 use forebay_rt::block_on;
-use forebay_rt::driver::{self, Bell, Driver, Turn};
+use forebay_rt::driver::{self, Driver, DriverWaker, Turn};
 use forebay_rt::wait::{Gate, Permits, Slot, WaitQueue};
 use loom::sync::Arc as LoomArc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -230,8 +230,8 @@ impl Driver for Device {
 
 struct BellOf(&'static Device);
 
-impl Bell for BellOf {
-    fn ring(&self) {
+impl DriverWaker for BellOf {
+    fn wake(&self) {
         self.0.change(|state| state.is_rung = true);
     }
 }

@@ -7,7 +7,7 @@
 //! invariant C1: no commit of an open file succeeds that ends after one of them has failed.
 
 use crate::error::Failure;
-use crate::transfer::Transfer;
+use crate::io::Io;
 use forebay_base::sync::{Mutex, lock};
 
 /// Shared by everything that is opened in the place of the same object.
@@ -23,7 +23,7 @@ struct State {
     under_way: u32,
     /// Commits that the system calls done. Of two at the same time only one learns of a failure,
     /// and it may be answered last: so none is finished before the others are answered.
-    answered: Vec<Transfer>,
+    answered: Vec<Io>,
 }
 
 impl Commits {
@@ -33,7 +33,7 @@ impl Commits {
     }
 
     /// A write could not be made durable, though it could be made.
-    pub(crate) fn note_failure(&self, failure: Failure) {
+    pub(crate) fn record_failure(&self, failure: Failure) {
         lock(&self.state).failure.get_or_insert(failure);
     }
 
@@ -48,7 +48,7 @@ impl Commits {
     }
 
     /// A commit was answered. Gives the ones that can be finished now, and how.
-    pub(crate) fn end(&self, commit: Transfer, answer: Result<(), Failure>) -> Ended {
+    pub(crate) fn end(&self, commit: Io, answer: Result<(), Failure>) -> Ended {
         let mut state = lock(&self.state);
         state.under_way -= 1;
         if let Err(failure) = answer {
@@ -69,8 +69,8 @@ impl Commits {
 /// Commits that can be finished.
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
-    pub(crate) last: Option<Transfer>,
-    pub(crate) earlier: Vec<Transfer>,
+    pub(crate) last: Option<Io>,
+    pub(crate) earlier: Vec<Io>,
     pub(crate) failure: Option<Failure>,
 }
 
@@ -78,9 +78,9 @@ pub(crate) struct Ended {
 mod tests {
     use super::*;
     use crate::files::{Files, OpenMode};
-    use crate::io::{Finish, FinishedIo, Io};
+    use crate::io::{Finish, FinishedIo};
     use crate::request::{IoKind, ObjectId, Request};
-    use crate::transfer::Addressed;
+    use crate::transfer::{Addressed, Transfer};
     use std::path::{Path, PathBuf};
     use std::sync::Arc;
 

@@ -2,14 +2,14 @@
 //! reads and writes elsewhere.
 
 use crate::Unwritten;
-use crate::crew::Crew;
 use crate::files::{Files, OpenError, OpenFile, OpenMode, Opened};
-use crate::inbox::{MemoryNews, MemoryRange};
 use crate::io::{Io, Memory};
 use crate::positioned::PositionedQueue;
 use crate::request::ObjectId;
+use crate::thread_group::ThreadGroup;
 use crate::transfer::Addressed;
-use crate::uring::Ring;
+use crate::uring::Submitter;
+use crate::uring::submit_queue::{MemoryNews, MemoryRange};
 use crate::{Durability, Failure, Geometry, Store};
 use forebay_base::PAGE_BYTES;
 
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Threads that may wait for their own requests at a time; each takes two descriptors. More of them
 /// are woken by the ring thread.
-const OWN_LANES: usize = 32;
+const THREAD_RINGS: usize = 32;
 
 /// A file that the store has open. It is not closed before this is dropped.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ pub struct FileStore {
 }
 
 enum Body {
-    Uring(Ring),
+    Uring(Submitter),
     Positioned(Pool),
 }
 
@@ -135,10 +135,10 @@ impl FileStore {
         let ring = match settings.method {
             Method::Positioned => None,
             Method::Uring => {
-                let ring = Ring::start(depth, pages, OWN_LANES);
+                let ring = Submitter::start(depth, pages, THREAD_RINGS);
                 Some(ring.map_err(StartError::Uring)?)
             }
-            Method::Auto => Ring::start(depth, pages, OWN_LANES)
+            Method::Auto => Submitter::start(depth, pages, THREAD_RINGS)
                 .map_err(|refusal| uring_refusal = Some(refusal.to_string()))
                 .ok(),
         };
@@ -359,7 +359,7 @@ impl Store for FileStore {
 /// The threads of the positioned body.
 struct Pool {
     queue: Arc<PositionedQueue>,
-    crew: Crew,
+    threads: ThreadGroup,
 }
 
 impl Pool {
@@ -369,11 +369,11 @@ impl Pool {
     fn start(queue_depth: usize, max_io_pages: usize) -> std::io::Result<Pool> {
         let mut pool = Pool {
             queue: Arc::new(PositionedQueue::new(queue_depth)),
-            crew: Crew::default(),
+            threads: ThreadGroup::default(),
         };
         for _ in 0..queue_depth.min(Pool::MOST_THREADS) {
             let queue = Arc::clone(&pool.queue);
-            pool.crew
+            pool.threads
                 .start("forebay-file", move || queue.work(max_io_pages))?;
         }
         Ok(pool)
@@ -383,7 +383,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.queue.stop();
-        self.crew.join();
+        self.threads.join();
     }
 }
 

@@ -59,7 +59,7 @@ pub struct Io {
 
 /// What the submitter wants a write to be when it ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum Completion {
     Done,
     Durable,
 }
@@ -94,7 +94,7 @@ enum Content {
 struct Flags {
     content: Content,
     is_awaited: bool,
-    asked: Asked,
+    completion: Completion,
     grows: bool,
 }
 
@@ -134,7 +134,7 @@ impl Io {
                 flags: Flags {
                     content: Content::Bytes,
                     is_awaited: false,
-                    asked: Asked::Done,
+                    completion: Completion::Done,
                     grows: false,
                 },
                 submitted_ns: 0,
@@ -270,20 +270,20 @@ impl Io {
     /// ```
     #[must_use]
     pub fn durable(mut self) -> Io {
-        self.parts_mut().flags.asked = Asked::Durable;
+        self.parts_mut().flags.completion = Completion::Durable;
         self
     }
 
     /// The same write, which is not to be made durable in the same step.
     #[must_use]
     pub fn without_durability(mut self) -> Io {
-        self.parts_mut().flags.asked = Asked::Done;
+        self.parts_mut().flags.completion = Completion::Done;
         self
     }
 
     /// Whether the store may make this write durable in the same step.
     pub fn asks_durable(&self) -> bool {
-        self.parts().flags.asked == Asked::Durable
+        self.parts().flags.completion == Completion::Durable
     }
 
     /// The same write, which makes its object longer. It is durable only if the new length is as

@@ -15,18 +15,17 @@
 
 pub mod claims;
 mod commits;
-mod crew;
 pub mod error;
 mod file;
 mod files;
 mod holes;
-mod inbox;
 pub mod io;
 mod memory;
 mod positioned;
 mod registered;
 mod request;
 mod stable;
+mod thread_group;
 mod transfer;
 mod uring;
 mod volume;
@@ -36,7 +35,6 @@ mod write_through;
 use std::fmt;
 use std::sync::Arc;
 
-pub use crew::Crew;
 pub use error::{Failure, StoreError};
 pub use file::{FileStore, FileStoreSettings, LentFile, Method, StartError};
 pub use files::{OpenError, OpenMode, Opened};
@@ -44,6 +42,7 @@ pub use holes::{Extent, FileHoles, Holes};
 pub use io::{Ending, Finish, FinishedIo, Hedge, Intercept, Io, Memory, PagePointer};
 pub use memory::MemoryStore;
 pub use request::{IoKind, ObjectId, Request};
+pub use thread_group::ThreadGroup;
 pub use volume::{Figure, Medium, Opener, Openers, Volume, VolumeError, VolumeMode, VolumeUser};
 pub use wrap::{
     CountStore, Counts, DelayStore, Delays, Fault, FaultAction, FaultStore, FaultWhen, Rate,

@@ -248,7 +248,7 @@ impl Transfer {
             IoKind::Write if result.is_ok() => return self.finish_write(),
             _ => {}
         }
-        self.report(result);
+        report(self.io, result);
     }
 
     /// If the write itself goes well after it failed with being made durable, it was the latter
@@ -256,7 +256,7 @@ impl Transfer {
     fn finish_write(self) {
         if let Some(errno) = self.durable_errno {
             let failure = Failure::from_errno(errno.raw_os_error());
-            self.file.commits().note_failure(failure);
+            self.file.commits().record_failure(failure);
         }
         if self.durable && self.file.commits().failure().is_none() {
             self.io.succeed_durably();
@@ -266,10 +266,11 @@ impl Transfer {
     }
 
     fn finish_commit(self, answer: Result<(), Failure>) {
-        let file = Arc::clone(&self.file);
-        let ended = file.commits().end(self, answer);
+        // The file stays open until the commits that waited for this one are finished too.
+        let Transfer { io, file, .. } = self;
+        let ended = file.commits().end(io, answer);
         for commit in ended.last.into_iter().chain(ended.earlier) {
-            commit.report(ended.failure.map_or(Ok(()), Err));
+            report(commit, ended.failure.map_or(Ok(()), Err));
         }
     }
 
@@ -282,17 +283,17 @@ impl Transfer {
         unsafe { self.io.assume_filled(bytes) };
     }
 
-    fn report(self, result: Result<(), Failure>) {
-        match result {
-            Ok(()) => self.io.succeed(),
-            Err(failure) => self.io.fail(failure),
-        }
-    }
-
     /// Returns the request unfinished, so that another body can begin anew with the same file.
     pub(crate) fn into_addressed(self) -> Addressed {
         let Transfer { io, file, .. } = self;
         Addressed { io, file }
+    }
+}
+
+fn report(io: Io, result: Result<(), Failure>) {
+    match result {
+        Ok(()) => io.succeed(),
+        Err(failure) => io.fail(failure),
     }
 }
 

@@ -184,7 +184,7 @@ fn invariant_c1_no_write_is_called_durable_once_a_commit_has_failed() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let (transfer, ending) = durable_write(&folder, true);
     let failure = Failure::from_errno(Errno::IO.raw_os_error());
-    transfer.file.commits().note_failure(failure);
+    transfer.file.commits().record_failure(failure);
     transfer.finish(Ok(()));
     assert!(!how_durable(&ending));
 }

@@ -71,7 +71,7 @@ enum Moving {
 
 /// Who may change the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum Role {
     ReadOnly,
     Writer,
     /// It was one, and leaves the volume to others.
@@ -82,7 +82,7 @@ enum Standing {
 pub struct Scheduler {
     writer: Writer,
     limits: Limits,
-    standing: Standing,
+    role: Role,
     reads: VecDeque<Box<ReadJob>>,
     /// Writes and discards that wait for room, for a chunk, or for a commit.
     waiting: VecDeque<Io>,
@@ -118,10 +118,10 @@ impl Scheduler {
         Scheduler {
             writer,
             limits,
-            standing: if is_read_only {
-                Standing::ReadOnly
+            role: if is_read_only {
+                Role::ReadOnly
             } else {
-                Standing::Writer
+                Role::Writer
             },
             reads: VecDeque::new(),
             waiting: VecDeque::new(),
@@ -172,7 +172,7 @@ impl Scheduler {
 
     /// Whether the volume is only read.
     pub fn is_read_only(&self) -> bool {
-        self.standing == Standing::ReadOnly
+        self.role == Role::ReadOnly
     }
 
     /// Whether another writer has the volume.
@@ -197,7 +197,7 @@ impl Scheduler {
     /// What to ask when an object is missing, for one copy of a record; none if this is no writer,
     /// or knows it already.
     pub fn successor(&self, twin: Twin) -> Option<Call> {
-        if self.standing == Standing::ReadOnly || self.is_fenced() {
+        if self.role == Role::ReadOnly || self.is_fenced() {
             return None;
         }
         self.writer.successor(twin)
@@ -241,9 +241,9 @@ impl Scheduler {
         let is_whole = |bytes: u64| bytes.is_multiple_of(PAGE_BYTES);
         match request.kind {
             IoKind::SetLength if offset == volume_bytes => Some(Ok(())),
-            _ if self.standing == Standing::ReadOnly => Some(Err(Failure::ReadOnly)),
+            _ if self.role == Role::ReadOnly => Some(Err(Failure::ReadOnly)),
             _ if self.is_fenced() => Some(Err(Failure::Fenced)),
-            _ if self.standing == Standing::Closed => Some(Err(Failure::Gone)),
+            _ if self.role == Role::Closed => Some(Err(Failure::Gone)),
             IoKind::SetLength => Some(Err(Failure::Unsupported)),
             IoKind::Commit => None,
             _ if length == 0 => Some(Ok(())),
@@ -395,7 +395,7 @@ impl Scheduler {
         if let Some(read) = self.reads.pop_front() {
             return Some(Job::Read(read));
         }
-        if self.standing == Standing::ReadOnly || self.is_fenced() {
+        if self.role == Role::ReadOnly || self.is_fenced() {
             return None;
         }
         if let Some(job) = self.next_copy() {
@@ -632,7 +632,7 @@ impl Scheduler {
     /// Pages of records of which little is needed are moved to the next record of somebody's
     /// commit.
     fn next_move(&mut self) -> Option<Job> {
-        if self.moving == Moving::Rests || self.standing != Standing::Writer {
+        if self.moving == Moving::Rests || self.role != Role::Writer {
             return None;
         }
         self.moving = Moving::Rests;
@@ -653,7 +653,7 @@ impl Scheduler {
     }
 
     fn next_map(&mut self) -> Option<Job> {
-        let is_idle = self.mapping == Mapping::No && self.standing == Standing::Writer;
+        let is_idle = self.mapping == Mapping::No && self.role == Role::Writer;
         if !is_idle || self.is_stopped {
             return None;
         }
@@ -686,7 +686,7 @@ impl Scheduler {
     }
 
     fn next_removal(&mut self) -> Option<Job> {
-        if self.removing != Removing::No || self.standing != Standing::Writer {
+        if self.removing != Removing::No || self.role != Role::Writer {
             return None;
         }
         let keys = self
@@ -733,10 +733,10 @@ impl Scheduler {
     /// Leaves the volume to others, if nothing is left to commit. `closing` is called when that is
     /// done, or cannot be done.
     pub fn close(&mut self, closing: Closing) {
-        match self.standing {
-            Standing::ReadOnly => return closing(true),
-            Standing::Closed => return closing(!self.writer.is_recording()),
-            Standing::Writer => {}
+        match self.role {
+            Role::ReadOnly => return closing(true),
+            Role::Closed => return closing(!self.writer.is_recording()),
+            Role::Writer => {}
         }
         if self.is_fenced() || self.closing.is_some() {
             return closing(false);
@@ -754,7 +754,7 @@ impl Scheduler {
         }
         if !self.writer.is_recording() && !self.writer.has_changes() {
             // Whatever becomes of the record: no commit can follow it.
-            self.standing = Standing::Closed;
+            self.role = Role::Closed;
             self.writer.close();
             return self.start_record(Recording::Last);
         }

@@ -11,27 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The circles that nobody has opened yet, by crate and the files in them. The list can only
 /// shrink.
 const KNOWN: &[(&str, &[&str])] = &[
-    (
-        "forebay-fuse",
-        &[
-            "content",
-            "contents",
-            "crossing",
-            "directory",
-            "folder",
-            "handles",
-            "held",
-            "inode",
-            "keeper",
-            "losses",
-            "passed",
-            "room",
-        ],
-    ),
     ("forebay-lab", &["launch", "run", "scenario", "workload"]),
     ("forebay-lab", &["swarm/crash", "swarm/store"]),
-    ("forebay-store", &["commits", "files", "transfer"]),
-    ("forebay-store", &["inbox", "uring/own"]),
 ];
 
 /// The path of a module from the root of its crate.

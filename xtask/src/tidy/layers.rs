@@ -1,220 +1,91 @@
 //! Arrows between crates lead downward only, and only where this table allows them.
 
 use super::Finding;
-use crate::deny::cargo_output;
+use crate::command;
 use crate::error::TaskError;
-use serde_json::Value;
+use serde::Deserialize;
 use std::path::Path;
+use std::process::Command;
 
-/// One of our crates, and those of our crates that it may use, also in its tests and examples.
-struct Layer {
-    name: &'static str,
-    may_use: &'static [&'static str],
+/// Each of our crates, and those of our crates that it may use, also in its tests and examples.
+const LAYERS: &str = "\
+forebay-base:
+forebay-chart:
+forebay-law: forebay-base
+forebay-volume: forebay-base
+forebay-rt: forebay-base
+forebay-host: forebay-base forebay-rt
+forebay-store: forebay-base forebay-rt
+forebay-volume-jobs: forebay-store forebay-volume
+forebay: forebay-base forebay-law forebay-rt forebay-store
+forebay-control: forebay-base forebay-rt forebay-store forebay
+forebay-demo: forebay-base forebay-chart forebay-rt forebay-host forebay-store forebay
+forebay-bucket: forebay-base forebay-law forebay-rt forebay-volume forebay-volume-jobs \
+    forebay-store forebay
+forebay-lab: forebay-base forebay-chart forebay-law forebay-rt forebay-store forebay-volume \
+    forebay-volume-jobs forebay
+forebay-block: forebay-base forebay-rt forebay-store forebay
+forebay-nbd: forebay-base forebay-rt forebay-store forebay forebay-block
+forebay-fuse: forebay-base forebay-rt forebay-store forebay
+forebay-bench: forebay-base forebay-law forebay-host forebay-rt forebay-store forebay forebay-fuse
+forebay-cli: forebay-base forebay-rt forebay-host forebay-store forebay forebay-block \
+    forebay-bucket forebay-control forebay-demo forebay-fuse forebay-nbd forebay-volume
+forebay-lab-cli: forebay-base forebay-rt forebay-host forebay forebay-bench forebay-control \
+    forebay-lab
+xtask:
+";
+
+/// The crates of the table with those that they may use.
+fn layers() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    LAYERS.lines().map(|row| {
+        let (name, used) = row.split_once(':').expect("a row has a colon");
+        (name, used.split_whitespace().collect())
+    })
 }
-
-const LAYERS: &[Layer] = &[
-    Layer {
-        name: "forebay-base",
-        may_use: &[],
-    },
-    Layer {
-        name: "forebay-chart",
-        may_use: &[],
-    },
-    Layer {
-        name: "forebay-law",
-        may_use: &["forebay-base"],
-    },
-    Layer {
-        name: "forebay-volume",
-        may_use: &["forebay-base"],
-    },
-    Layer {
-        name: "forebay-rt",
-        may_use: &["forebay-base"],
-    },
-    Layer {
-        name: "forebay-host",
-        may_use: &["forebay-base", "forebay-rt"],
-    },
-    Layer {
-        name: "forebay-store",
-        may_use: &["forebay-base", "forebay-rt"],
-    },
-    Layer {
-        name: "forebay-volume-jobs",
-        may_use: &["forebay-store", "forebay-volume"],
-    },
-    Layer {
-        name: "forebay",
-        may_use: &["forebay-base", "forebay-law", "forebay-rt", "forebay-store"],
-    },
-    Layer {
-        name: "forebay-control",
-        may_use: &["forebay-base", "forebay-rt", "forebay-store", "forebay"],
-    },
-    Layer {
-        name: "forebay-demo",
-        may_use: &[
-            "forebay-base",
-            "forebay-chart",
-            "forebay-rt",
-            "forebay-host",
-            "forebay-store",
-            "forebay",
-        ],
-    },
-    Layer {
-        name: "forebay-bucket",
-        may_use: &[
-            "forebay-base",
-            "forebay-law",
-            "forebay-rt",
-            "forebay-volume",
-            "forebay-volume-jobs",
-            "forebay-store",
-            "forebay",
-        ],
-    },
-    Layer {
-        name: "forebay-lab",
-        may_use: &[
-            "forebay-base",
-            "forebay-chart",
-            "forebay-law",
-            "forebay-rt",
-            "forebay-store",
-            "forebay-volume",
-            "forebay-volume-jobs",
-            "forebay",
-        ],
-    },
-    Layer {
-        name: "forebay-block",
-        may_use: &["forebay-base", "forebay-rt", "forebay-store", "forebay"],
-    },
-    Layer {
-        name: "forebay-nbd",
-        may_use: &[
-            "forebay-base",
-            "forebay-rt",
-            "forebay-store",
-            "forebay",
-            "forebay-block",
-        ],
-    },
-    Layer {
-        name: "forebay-fuse",
-        may_use: &["forebay-base", "forebay-rt", "forebay-store", "forebay"],
-    },
-    Layer {
-        name: "forebay-bench",
-        may_use: &[
-            "forebay-base",
-            "forebay-law",
-            "forebay-host",
-            "forebay-rt",
-            "forebay-store",
-            "forebay",
-            "forebay-fuse",
-        ],
-    },
-    Layer {
-        name: "forebay-cli",
-        may_use: &[
-            "forebay-base",
-            "forebay-rt",
-            "forebay-host",
-            "forebay-store",
-            "forebay",
-            "forebay-block",
-            "forebay-bucket",
-            "forebay-control",
-            "forebay-demo",
-            "forebay-fuse",
-            "forebay-nbd",
-            "forebay-volume",
-        ],
-    },
-    Layer {
-        name: "forebay-lab-cli",
-        may_use: &[
-            "forebay-base",
-            "forebay-rt",
-            "forebay-host",
-            "forebay",
-            "forebay-bench",
-            "forebay-control",
-            "forebay-lab",
-        ],
-    },
-    Layer {
-        name: "xtask",
-        may_use: &[],
-    },
-];
 
 /// The crates that use no foreign code outside tests, because we answer for what they compute.
 const SELF_RELIANT: &[&str] = &["forebay-law"];
 
-/// A manifest, as far as the table is concerned.
+/// What `cargo metadata` says, as far as the table is concerned.
+#[derive(Deserialize)]
+struct Metadata {
+    workspace_root: String,
+    packages: Vec<Manifest>,
+}
+
+#[derive(Deserialize)]
 pub(super) struct Manifest {
     name: String,
+    #[serde(rename = "manifest_path")]
     path: String,
     dependencies: Vec<Dependency>,
 }
 
+#[derive(Deserialize)]
 struct Dependency {
     name: String,
-    /// Whether it lies in this repository.
-    is_ours: bool,
-    /// Whether only tests and examples use it.
-    for_tests: bool,
+    /// Where it lies, if that is in this repository.
+    path: Option<String>,
+    /// Whether only tests and examples use it, or the build does.
+    kind: Option<String>,
 }
 
 /// The manifests of the workspace at `root`, as cargo reads them.
 pub(super) fn manifests(root: &Path) -> Result<Vec<Manifest>, TaskError> {
-    let text = cargo_output(root, "cargo metadata --no-deps --format-version 1")?;
-    parse(&text).map_err(TaskError::Metadata)
+    let mut metadata = Command::new("cargo");
+    metadata.args(["metadata", "--no-deps", "--format-version", "1"]);
+    let text = command::text(metadata.current_dir(root))?;
+    parse(&text).map_err(|error| TaskError::Metadata(error.to_string()))
 }
 
-fn parse(metadata: &str) -> Result<Vec<Manifest>, String> {
-    let metadata: Value = serde_json::from_str(metadata).map_err(|error| error.to_string())?;
-    let root = text(&metadata, "workspace_root")?;
-    list(&metadata, "packages")?
-        .iter()
-        .map(|package| {
-            let path = text(package, "manifest_path")?;
-            let within = path.strip_prefix(root).unwrap_or(path);
-            let dependencies = list(package, "dependencies")?;
-            Ok(Manifest {
-                name: text(package, "name")?.to_owned(),
-                path: within.trim_start_matches('/').to_owned(),
-                dependencies: dependencies
-                    .iter()
-                    .map(dependency)
-                    .collect::<Result<_, _>>()?,
-            })
-        })
-        .collect()
-}
-
-fn dependency(value: &Value) -> Result<Dependency, String> {
-    Ok(Dependency {
-        name: text(value, "name")?.to_owned(),
-        is_ours: value.get("path").is_some_and(Value::is_string),
-        for_tests: value.get("kind").and_then(Value::as_str) == Some("dev"),
-    })
-}
-
-fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str, String> {
-    let found = value.get(key).and_then(Value::as_str);
-    found.ok_or_else(|| format!("no text named {key}"))
-}
-
-fn list<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>, String> {
-    let found = value.get(key).and_then(Value::as_array);
-    found.ok_or_else(|| format!("no list named {key}"))
+fn parse(metadata: &str) -> serde_json::Result<Vec<Manifest>> {
+    let mut metadata: Metadata = serde_json::from_str(metadata)?;
+    for package in &mut metadata.packages {
+        let within = package.path.strip_prefix(&metadata.workspace_root);
+        let within = within.unwrap_or(&package.path);
+        package.path = within.trim_start_matches('/').to_owned();
+    }
+    Ok(metadata.packages)
 }
 
 /// The crates that the table does not know and the arrows that it does not allow.
@@ -228,23 +99,24 @@ pub(super) fn check(manifests: &[Manifest]) -> Vec<Finding> {
                 message,
             });
         };
-        let Some(layer) = LAYERS.iter().find(|layer| layer.name == manifest.name) else {
+        let Some((name, may_use)) = layers().find(|(name, _)| *name == manifest.name) else {
             find(format!(
                 "{} has no row in xtask's table of layers",
                 manifest.name
             ));
             continue;
         };
-        for used in &manifest.dependencies {
-            if used.is_ours && !layer.may_use.contains(&used.name.as_str()) {
-                find(format!("{} may not use {}", manifest.name, used.name));
-            }
-            let is_foreign = !used.is_ours && !used.for_tests;
-            if is_foreign && SELF_RELIANT.contains(&layer.name) {
-                find(format!(
-                    "{} may use {} in tests only",
-                    manifest.name, used.name
-                ));
+        for Dependency {
+            name: used,
+            path,
+            kind,
+        } in &manifest.dependencies
+        {
+            let is_for_tests = kind.as_deref() == Some("dev");
+            if path.is_some() && !may_use.contains(&used.as_str()) {
+                find(format!("{name} may not use {used}"));
+            } else if path.is_none() && !is_for_tests && SELF_RELIANT.contains(&name) {
+                find(format!("{name} may use {used} in tests only"));
             }
         }
     }
@@ -309,11 +181,11 @@ mod tests {
 
     #[test]
     fn every_arrow_of_the_table_leads_to_an_earlier_row() {
-        for (row, layer) in LAYERS.iter().enumerate() {
-            for used in layer.may_use {
-                let target = LAYERS.iter().position(|other| other.name == *used).unwrap();
-                assert!(target < row, "{} -> {used}", layer.name);
-            }
+        let mut earlier = Vec::new();
+        for (name, may_use) in layers() {
+            let is_earlier = |used| earlier.contains(used);
+            assert!(may_use.iter().all(is_earlier), "{name}: {may_use:?}");
+            earlier.push(name);
         }
     }
 

@@ -4,7 +4,14 @@ use super::Finding;
 use crate::rust_text::words;
 use crate::source::Source;
 
-const PLACEHOLDERS: &[&str] = &["todo", "unimplemented"];
+const UNFINISHED: &[(&str, &str)] = &[
+    ("todo!", "a placeholder: write it"),
+    ("unimplemented!", "a placeholder: write it"),
+    (
+        "#[ignore",
+        "an ignored test proves nothing: mend it or remove it",
+    ),
+];
 const NOTES: &[&str] = &["FIXME", "TODO", "XXX"];
 
 /// The placeholders, notes and ignored tests of the Rust files, and the notes of all others.
@@ -22,23 +29,12 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
         }
         let code = source.rust.iter().flat_map(|rust| rust.code.lines());
         for (index, line) in code.enumerate() {
-            if let Some(message) = unfinished(line) {
-                findings.push(Finding::new(source, index + 1, message));
-            }
+            let unfinished = UNFINISHED.iter().filter(|(mark, _)| line.contains(mark));
+            let found = |(_, message): &(_, &str)| Finding::new(source, index + 1, *message);
+            findings.extend(unfinished.map(found));
         }
     }
     findings
-}
-
-fn unfinished(line: &str) -> Option<String> {
-    let placeholder = PLACEHOLDERS
-        .iter()
-        .find(|name| line.contains(&format!("{name}!")));
-    if let Some(name) = placeholder {
-        return Some(format!("{name}!: write it"));
-    }
-    line.contains("#[ignore")
-        .then(|| "an ignored test proves nothing: mend it or remove it".to_owned())
 }
 
 #[cfg(test)]
@@ -47,15 +43,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn placeholders_are_found() {
-        for code in ["fn a() { todo!() }", "fn a() { unimplemented!(\"b\") }"] {
-            assert_eq!(found(check, &[("a.rs", code)]).len(), 1, "{code}");
-        }
-    }
-
-    #[test]
-    fn ignored_tests_are_found() {
-        for code in ["#[ignore]", "#[ignore = \"slow\"]"] {
+    fn placeholders_and_ignored_tests_are_found() {
+        for code in [
+            "fn a() { todo!() }",
+            "fn a() { unimplemented!(\"b\") }",
+            "#[ignore]",
+            "#[ignore = \"slow\"]",
+        ] {
             assert_eq!(found(check, &[("a.rs", code)]).len(), 1, "{code}");
         }
     }

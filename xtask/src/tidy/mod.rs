@@ -1,8 +1,6 @@
 //! The house style, as far as a program can see it. One file a rule; `STYLE.md` gives the reasons.
 
 mod citations;
-mod code_map;
-mod finding;
 mod imports;
 mod invariants;
 mod layers;
@@ -17,8 +15,32 @@ mod unsafe_files;
 
 use crate::error::TaskError;
 use crate::source::{Source, load, repository};
+use std::fmt;
 
-pub(crate) use finding::Finding;
+/// A place where a rule is broken.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    path: String,
+    line: usize,
+    message: String,
+}
+
+impl Finding {
+    /// Line `line` of `source`, counted from 1, breaks a rule as `message` says.
+    fn new(source: &Source, line: usize, message: impl Into<String>) -> Finding {
+        Finding {
+            path: source.path.clone(),
+            line,
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.message)
+    }
+}
 
 /// What finds the places where one rule is broken.
 type Rule = fn(&[Source]) -> Vec<Finding>;
@@ -32,7 +54,6 @@ const RULES: &[Rule] = &[
     rooms::check,
     invariants::check,
     pages::check,
-    code_map::check,
     imports::check,
     citations::check,
     mutations::check,

@@ -1,4 +1,5 @@
-//! Every page has one title, no link leads nowhere, and the first page stays short.
+//! Every page has one title, no link leads nowhere, the first page stays short, and the code map
+//! names every crate.
 
 use super::Finding;
 use crate::source::Source;
@@ -6,6 +7,9 @@ use std::collections::BTreeSet;
 
 /// The page that a newcomer reads first, and the words that it may have.
 const FIRST_PAGE: (&str, usize) = ("README.md", 900);
+
+/// The page that names every crate.
+const CODE_MAP: &str = "ARCHITECTURE.md";
 
 /// The pages with no title or several, and the relative links to files that are not there.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
@@ -23,6 +27,9 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
         findings.extend(check_titles(page));
         findings.extend(check_length(page));
         findings.extend(check_links(page, &places));
+        if page.path == CODE_MAP {
+            findings.extend(check_code_map(page, sources));
+        }
     }
     findings
 }
@@ -62,6 +69,22 @@ fn check_links(page: &Source, places: &BTreeSet<&str>) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// The crates that the code map does not name; a longer name that starts with theirs is another.
+fn check_code_map(map: &Source, sources: &[Source]) -> Vec<Finding> {
+    let named: BTreeSet<&str> = map
+        .text
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_')
+        .collect();
+    let crates = sources.iter().filter_map(|source| {
+        let path = source.path.strip_suffix("/Cargo.toml")?;
+        path.rsplit('/').next()
+    });
+    crates
+        .filter(|name| !named.contains(name))
+        .map(|name| Finding::new(map, 1, format!("the code map does not name {name}")))
+        .collect()
 }
 
 /// The lines of a page outside its code blocks, counted from 1.
@@ -164,5 +187,18 @@ mod tests {
             ["README.md:1: 901 words; a newcomer reads at most 900"]
         );
         assert_eq!(found(check, &[("docs/README.md", &long)]), [""; 0]);
+    }
+
+    #[test]
+    fn a_crate_that_the_code_map_does_not_name_is_found() {
+        let with_map = |map: &str| {
+            let crates = ["crates/forebay/Cargo.toml", "crates/forebay-rt/Cargo.toml"];
+            found(check, &[(crates[0], ""), (crates[1], ""), (CODE_MAP, map)])
+        };
+        assert_eq!(
+            with_map("# Map\n`forebay-rt`\n"),
+            ["ARCHITECTURE.md:1: the code map does not name forebay"]
+        );
+        assert_eq!(with_map("# Map\n`forebay-rt`, `forebay`\n"), [""; 0]);
     }
 }

@@ -161,13 +161,18 @@ impl Kernel {
     fn read_zipf_beside_writer(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
         let zipf = self.hot_pages.among(self.layout.data_pages());
         let mut data = self.data()?;
-        let Some((writer, device)) = self.slow.clone() else {
+        let Some((file, device)) = self.slow.clone() else {
             return Ok(Vec::new());
         };
-        let writer = (writer, self.layout.data_bytes());
-        mix::beside_writer(Who::Kernel, (&mut data, &zipf), writer, step, || {
-            Ok(device.lift()?)
-        })
+        let reader = mix::Reader {
+            file: &mut data,
+            zipf: &zipf,
+        };
+        let writer = mix::Writer {
+            file,
+            bytes: self.layout.data_bytes(),
+        };
+        mix::beside_writer(Who::Kernel, reader, writer, step, || Ok(device.lift()?))
     }
 }
 
@@ -203,7 +208,7 @@ impl Contender for Kernel {
                     remarks.push("kernel: the slow disk is a loop device with a throttle".into());
                 }
             }
-            Phase::Memory | Phase::Growth => {}
+            _ => {}
         }
         if preparation.phase == Phase::Dirty {
             remarks.push("kernel: its set is cached in small folios".into());

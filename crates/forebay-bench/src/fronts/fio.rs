@@ -1,9 +1,8 @@
 //! fio, the client of both fronts: the jobs that it runs, and the report that it writes.
 
-use crate::contender::Percentiles;
+use crate::contender::{Percentiles, Sample};
 use crate::error::BenchError;
-use forebay_host::Interrupts;
-use forebay_host::Process;
+use forebay_host::{Interrupts, Process};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs;
@@ -89,6 +88,16 @@ pub(super) struct Outcome {
     pub(super) latency_us: Percentiles,
     /// Longest time without an operation, in ms, to a tenth of a second.
     pub(super) longest_gap_ms: f64,
+}
+
+impl Outcome {
+    /// The operations a second, with the distribution of their times.
+    pub(super) fn rate(&self, metric: &str) -> Sample {
+        Sample {
+            percentiles: Some(self.latency_us),
+            ..Sample::plain(metric, "IOPS", self.operations)
+        }
+    }
 }
 
 /// Runs jobs in a folder of their own.

@@ -1,15 +1,16 @@
 //! The mount, beside a mount that does nothing and the file on its device.
 
 use super::fio::{DEVICE_WRITE, FILE_READ, FILE_WRITE, Job};
-use super::goals::metric;
-use super::results::{Front, Name, Who};
-use super::server::mount;
-use super::stand::{Fronts, READERS, SEQUENTIAL_TIMES, sample, value};
+use super::server::{Places, mount};
+use super::stand::{Fronts, READERS, SEQUENTIAL_TIMES};
+use crate::contender::{Concurrency, Phase, Sample, Who};
 use crate::error::BenchError;
+use crate::goals::metric;
+use crate::rounds::Turn;
 use forebay_fuse::can_mount;
 use forebay_fuse::floor::Floor;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The file that is read.
 const READ_FILE: &str = "read";
@@ -17,67 +18,70 @@ const READ_FILE: &str = "read";
 const FLOOR_THREADS: usize = 2;
 /// Requests under way when the device is written directly, enough to keep it busy.
 const DEVICE_DEPTH: u32 = 8;
-/// The folder below, and where it is mounted.
-struct Places {
-    source: PathBuf,
-    mount: PathBuf,
+
+/// The folders in which the contenders are measured.
+struct Folders {
+    places: Places,
     floor: PathBuf,
 }
 
-impl Places {
-    fn make(folder: &Path) -> Result<Places, BenchError> {
-        let places = Places {
-            source: folder.join("source"),
-            mount: folder.join("mount"),
-            floor: folder.join("floor"),
-        };
-        for path in [&places.source, &places.mount, &places.floor] {
-            fs::create_dir(path).map_err(BenchError::in_scratch("make", path))?;
-        }
-        Ok(places)
-    }
-
-    /// The folder in which `who` is measured.
-    fn of(&self, who: Who) -> &Path {
-        match who {
-            Who::Forebay => &self.mount,
+impl Folders {
+    /// The file `name` as `who` shows it.
+    fn file(&self, who: Who, name: &str) -> PathBuf {
+        let folder = match who {
+            Who::Forebay => &self.places.mount_point,
             Who::Floor => &self.floor,
-            _ => &self.source,
-        }
+            _ => &self.places.source,
+        };
+        folder.join(name)
     }
 }
 
 impl Fronts<'_> {
     /// Runs everything about the mount.
     pub(super) fn mounts(&mut self) -> Result<(), BenchError> {
+        self.rounds
+            .heading
+            .note(Phase::Mount, Phase::Mount.of_front().to_owned());
         if let Err(missing) = can_mount() {
-            let reason = format!("cannot mount: {missing}");
-            self.left_out.push((Front::Mount, reason));
+            self.leave_out(Phase::Mount, &format!("cannot mount: {missing}"));
             return Ok(());
         }
-        let places = Places::make(self.folder)?;
+        let made = |name: &str| {
+            let path = self.folder.join(name);
+            fs::create_dir(&path).map_err(BenchError::in_scratch("make", &path))?;
+            Ok::<_, BenchError>(path)
+        };
+        let places = Places {
+            source: made("source")?,
+            mount_point: made("mount")?,
+        };
+        let floor = made("floor")?;
+        let folders = Folders { places, floor };
         for (name, length_bytes) in [
             (READ_FILE, self.cached_bytes()),
             (Who::Forebay.name(), self.sequential_bytes()),
             (Who::Floor.name(), self.sequential_bytes()),
             (Who::Device.name(), self.sequential_bytes()),
         ] {
-            let job = written_in_order(places.source.join(name), Who::Device, length_bytes);
-            self.fio.run(&job)?;
+            let path = folders.file(Who::Device, name);
+            self.fio
+                .run(&written_in_order(path, Who::Device, length_bytes))?;
         }
+        let (places, interrupts) = (&folders.places, self.rounds.interrupts);
         let server = mount(
             Who::Forebay,
-            (&places.source, &places.mount),
+            places,
             self.memory_bytes,
             READ_FILE,
-            self.interrupts,
+            interrupts,
         )?;
-        let floor = Floor::start(&places.source, &places.floor, FLOOR_THREADS)
-            .map_err(BenchError::in_scratch("mount", &places.floor))?;
-        self.cached_reads(&places)?;
-        self.writes_in_order(&places)?;
+        let floor = Floor::start(&places.source, &folders.floor, FLOOR_THREADS)
+            .map_err(BenchError::in_scratch("mount", &folders.floor))?;
+        self.cached_reads(&folders)?;
+        self.writes_in_order(&folders)?;
         drop(floor);
-        self.idle(Front::Mount, &[(Who::Forebay, &server)])?;
+        self.idle(Phase::Mount, &[Who::Forebay], [&server].into_iter())?;
         server.end()
     }
 
@@ -85,50 +89,42 @@ impl Fronts<'_> {
         SEQUENTIAL_TIMES * self.memory_bytes
     }
 
-    fn cached_reads(&mut self, places: &Places) -> Result<(), BenchError> {
+    fn cached_reads(&mut self, folders: &Folders) -> Result<(), BenchError> {
+        let (pace, cached_bytes) = (self.pace, self.cached_bytes());
+        let contenders = [Who::Forebay, Who::Floor];
         for jobs in READERS {
-            for round in 1..=self.pace.rounds {
-                for who in [Who::Forebay, Who::Floor] {
-                    let what = format!("{}, {jobs} jobs, round {round}", metric::READ);
-                    self.note(Front::Mount, &what, who);
-                    let outcome = self.fio.run(&Job {
-                        script: FILE_READ,
-                        target: places.of(who).join(READ_FILE),
-                        range_bytes: self.cached_bytes(),
-                        jobs,
-                        depth: 1,
-                        span_ms: self.pace.span_ms,
-                        settle_ms: self.pace.settle_ms,
-                    })?;
-                    let name = named(metric::READ, "IOPS", jobs);
-                    self.results
-                        .add(name, who, sample(outcome.operations, &outcome));
-                    self.progress.skip(1);
-                }
-            }
+            let turn = Turn {
+                phase: Phase::Mount,
+                what: &format!("{}, {jobs} jobs", metric::READ),
+                load: Concurrency::new(jobs, jobs),
+            };
+            self.rounds
+                .rounds(pace.rounds, &turn, &contenders, |index| {
+                    let file = folders.file(contenders[index], READ_FILE);
+                    let mut job = pace.timed(FILE_READ, file, cached_bytes);
+                    job.jobs = jobs;
+                    Ok(vec![self.fio.run(&job)?.rate(metric::READ)])
+                })?;
         }
         Ok(())
     }
 
-    fn writes_in_order(&mut self, places: &Places) -> Result<(), BenchError> {
-        for round in 1..=self.pace.rounds {
-            for who in Front::Mount.contenders() {
-                self.note(
-                    Front::Mount,
-                    &format!("{}, round {round}", metric::SEQUENTIAL),
-                    who,
-                );
+    fn writes_in_order(&mut self, folders: &Folders) -> Result<(), BenchError> {
+        let bytes = self.sequential_bytes();
+        let contenders = Phase::Mount.contenders();
+        let turn = Turn {
+            phase: Phase::Mount,
+            what: metric::SEQUENTIAL,
+            load: Concurrency::new(1, 1),
+        };
+        self.rounds
+            .rounds(self.pace.rounds, &turn, &contenders, |index| {
+                let who = contenders[index];
                 // Each has its own file, because no two may write one file unknown to the cache.
-                let path = places.of(who).join(who.name());
-                let job = written_in_order(path, who, self.sequential_bytes());
-                let outcome = self.fio.run(&job)?;
-                let rate = value(outcome.bytes / f64::from(1 << 20));
-                self.results
-                    .add(named(metric::SEQUENTIAL, "MiB/s", 1), who, rate);
-                self.progress.skip(1);
-            }
-        }
-        Ok(())
+                let job = written_in_order(folders.file(who, who.name()), who, bytes);
+                let rate = self.fio.run(&job)?.bytes / f64::from(1 << 20);
+                Ok(vec![Sample::plain(metric::SEQUENTIAL, "MiB/s", rate)])
+            })
     }
 }
 
@@ -147,15 +143,5 @@ fn written_in_order(target: PathBuf, who: Who, range_bytes: u64) -> Job {
         depth,
         span_ms: 0,
         settle_ms: 0,
-    }
-}
-
-fn named(metric: &'static str, unit: &'static str, jobs: u32) -> Name {
-    Name {
-        front: Front::Mount,
-        metric,
-        unit,
-        jobs,
-        depth: 1,
     }
 }

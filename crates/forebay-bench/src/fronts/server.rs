@@ -1,11 +1,10 @@
 //! A server as a separate process: Forebay's, or one to compare with.
 
-use super::results::Who;
+use crate::contender::Who;
 use crate::error::BenchError;
 use crate::measure::processor_ns_of;
 use forebay_base::Span;
-use forebay_host::Interrupts;
-use forebay_host::Process;
+use forebay_host::{Interrupts, Process};
 use forebay_rt::thread::{Stopwatch, pause_current};
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -36,7 +35,7 @@ pub(super) fn missing(who: Who) -> Option<String> {
         Who::Nbdkit => "nbdkit",
         Who::QemuNbd => "qemu-nbd",
         Who::Bindfs => "bindfs",
-        Who::Forebay | Who::Floor | Who::Device | Who::Folder => return None,
+        _ => return None,
     };
     (!is_installed(program)).then(|| format!("{program} is not installed"))
 }
@@ -68,10 +67,17 @@ pub(super) fn is_installed(program: &str) -> bool {
     said.is_ok_and(|status| status.success())
 }
 
-/// Shows `source` at `mount_point` by `who`, and waits until the name `seen` is there.
+/// A folder, and where it is shown.
+pub(super) struct Places {
+    pub(super) source: PathBuf,
+    pub(super) mount_point: PathBuf,
+}
+
+/// Shows the source of `places` at their mount point by `who`, and waits until the name `seen` is
+/// there.
 pub(super) fn mount(
     who: Who,
-    (source, mount_point): (&Path, &Path),
+    places: &Places,
     memory_bytes: u64,
     seen: &str,
     interrupts: &Interrupts,
@@ -86,8 +92,8 @@ pub(super) fn mount(
         command.arg(memory_bytes.to_string());
         command
     };
-    command.arg(source).arg(mount_point);
-    let seen = mount_point.join(seen);
+    command.arg(&places.source).arg(&places.mount_point);
+    let seen = places.mount_point.join(seen);
     Server::start(who, &mut command, interrupts, || seen.exists())
 }
 
@@ -133,9 +139,7 @@ pub(super) fn serve(
             command.arg(&path);
             command
         }
-        Who::Floor | Who::Device | Who::Bindfs | Who::Folder => {
-            unreachable!("none of them serves blocks")
-        }
+        _ => unreachable!("{name} serves no blocks"),
     };
     let is_ready = || UnixStream::connect(&socket).is_ok();
     let server = Server::start(who, &mut command, interrupts, is_ready)?;

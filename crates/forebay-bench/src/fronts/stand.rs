@@ -1,15 +1,14 @@
 //! A running bench of the fronts: the state that its rounds share.
 
-use super::fio::{Fio, NBD_READ, NBD_WRITE, Outcome, Script};
-use super::goals::metric;
-use super::results::{Front, Name, Results, Sample, Who};
+use super::fio::{Fio, Job, NBD_READ, NBD_WRITE, Script};
 use super::server::{Server, missing};
+use crate::contender::{Concurrency, Phase, Sample, Who};
 use crate::error::BenchError;
-use crate::progress::Progress;
+use crate::goals::metric;
+use crate::rounds::Rounds;
 use forebay_base::Span;
-use forebay_host::Interrupts;
 use forebay_rt::thread::{Stopwatch, pause_current};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The data that is read and written while it fits, as a part of the memory: all of it may be
 /// dirty, and nothing has to be written back.
@@ -71,6 +70,19 @@ pub(super) const QUICK: Pace = Pace {
 };
 
 impl Pace {
+    /// A job of this length by one process.
+    pub(super) fn timed(self, script: Script, target: PathBuf, range_bytes: u64) -> Job {
+        Job {
+            script,
+            target,
+            range_bytes,
+            jobs: 1,
+            depth: 1,
+            span_ms: self.span_ms,
+            settle_ms: self.settle_ms,
+        }
+    }
+
     /// Number of runs of fio, roughly: some contenders may be missing.
     pub(super) fn runs(self) -> u64 {
         let a_round = (LOADS.len() + FLUSHERS.len()) * 3 + READERS.len() * 2 + 9;
@@ -84,11 +96,7 @@ pub(super) struct Fronts<'a> {
     pub(super) memory_bytes: u64,
     pub(super) pace: Pace,
     pub(super) fio: Fio<'a>,
-    pub(super) interrupts: &'a Interrupts,
-    pub(super) progress: Progress,
-    /// What is not measured, and why.
-    pub(super) left_out: Vec<(Front, String)>,
-    pub(super) results: Results,
+    pub(super) rounds: Rounds<'a>,
 }
 
 impl Fronts<'_> {
@@ -96,69 +104,55 @@ impl Fronts<'_> {
         self.memory_bytes / CACHED_PART
     }
 
+    /// Notes what is not measured, and why.
+    pub(super) fn leave_out(&mut self, front: Phase, reason: &str) {
+        let note = format!("  left out: {reason}");
+        self.rounds.heading.note(front, note);
+    }
+
     /// The contenders that can take part; the others are listed with a reason.
-    pub(super) fn present(&mut self, front: Front) -> Vec<Who> {
+    pub(super) fn present(&mut self, front: Phase) -> Vec<Who> {
         let mut present = Vec::new();
         for who in front.contenders() {
             match missing(who) {
                 None => present.push(who),
-                Some(reason) => self.left_out.push((front, reason)),
+                Some(reason) => self.leave_out(front, &reason),
             }
         }
         present
     }
 
     /// Processor time of idle servers in which nothing is dirty.
-    pub(super) fn idle(
+    pub(super) fn idle<'s>(
         &mut self,
-        front: Front,
-        servers: &[(Who, &Server)],
+        front: Phase,
+        contenders: &[Who],
+        servers: impl Iterator<Item = &'s Server> + Clone,
     ) -> Result<(), BenchError> {
         let Some(settle) = self.pace.idle_settle else {
             let reason = "processor time of idle servers, which --quick does not wait for";
-            self.left_out.push((front, reason.to_owned()));
+            self.leave_out(front, reason);
             return Ok(());
         };
-        self.progress.begin(&format!("{}: idle", front.name()));
+        self.rounds
+            .progress
+            .begin(&format!("{}: idle", front.name()));
         pause_current(settle);
         let mut before = Vec::new();
-        for (_, server) in servers {
+        for server in servers.clone() {
             before.push(server.processor_ns()?);
         }
         let watch = Stopwatch::start();
         pause_current(IDLE_SPAN);
         let seconds = watch.elapsed().as_millis() as f64 / 1e3;
-        for ((who, server), before) in servers.iter().zip(before) {
+        for ((who, server), before) in contenders.iter().zip(servers).zip(before) {
             // The time of a thread that ended meanwhile is lost.
             let micros = server.processor_ns()?.saturating_sub(before) as f64 / 1e3;
-            let name = Name {
-                front,
-                metric: metric::IDLE,
-                unit: "us",
-                jobs: 1,
-                depth: 1,
-            };
-            self.results.add(name, *who, value(micros / seconds));
+            let samples = vec![Sample::plain(metric::IDLE, "us", micros / seconds)];
+            self.rounds
+                .results
+                .add(front, Concurrency::new(1, 1), *who, samples);
         }
         Ok(())
-    }
-
-    pub(super) fn note(&self, front: Front, what: &str, who: Who) {
-        let text = format!("{}: {what}, {}", front.name(), who.name());
-        self.progress.begin(&text);
-    }
-}
-
-pub(super) fn value(value: f64) -> Sample {
-    Sample {
-        value,
-        latency_us: None,
-    }
-}
-
-pub(super) fn sample(value: f64, outcome: &Outcome) -> Sample {
-    Sample {
-        value,
-        latency_us: Some(outcome.latency_us),
     }
 }

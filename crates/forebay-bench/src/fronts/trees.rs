@@ -4,11 +4,12 @@
 //! What one contender leaves to be written is written before the next one takes its turn, and the
 //! time of that belongs to nobody.
 
-use super::goals::metric;
-use super::results::{Front, Name, Who};
-use super::server::{Server, is_installed, mount};
-use super::stand::{Fronts, value};
+use super::server::{Places, Server, is_installed, mount};
+use super::stand::Fronts;
+use crate::contender::{Concurrency, Phase, Sample, Who};
 use crate::error::BenchError;
+use crate::goals::metric;
+use crate::rounds::Turn;
 use forebay_base::{Prng, Span};
 use forebay_fuse::can_mount;
 use forebay_rt::thread::{Stopwatch, pause_current};
@@ -30,7 +31,6 @@ const SEEN: &str = "seen";
 /// A tree of small files.
 #[derive(Clone)]
 struct Tree {
-    who: Who,
     top: PathBuf,
     files: usize,
 }
@@ -127,76 +127,86 @@ fn seconds(act: impl FnOnce() -> Result<(), BenchError>) -> Result<f64, BenchErr
     Ok(watch.elapsed().as_micros() as f64 / 1e6)
 }
 
+/// How the files are used, for the progress line.
+fn turn(what: &str) -> Turn<'_> {
+    Turn {
+        phase: Phase::Files,
+        what,
+        load: Concurrency::new(1, 1),
+    }
+}
+
+fn millis(metric: &str, seconds: f64) -> Sample {
+    Sample::plain(metric, "ms", seconds * 1e3)
+}
+
 impl Fronts<'_> {
     /// Runs everything about small files.
     pub(super) fn trees(&mut self) -> Result<(), BenchError> {
+        self.rounds
+            .heading
+            .note(Phase::Files, Phase::Files.of_front().to_owned());
         if let Err(missing) = can_mount() {
-            let reason = format!("cannot mount: {missing}");
-            self.left_out.push((Front::Files, reason));
+            self.leave_out(Phase::Files, &format!("cannot mount: {missing}"));
             return Ok(());
         }
-        let present = self.present(Front::Files);
+        let present = self.present(Phase::Files);
         let source = self.folder.join("trees");
         fs::create_dir(&source).map_err(BenchError::in_scratch("make", &source))?;
         let seen = source.join(SEEN);
         File::create(&seen).map_err(BenchError::in_scratch("make", &seen))?;
         let (mut trees, mut servers) = (Vec::new(), Vec::new());
-        for who in present {
-            let top = if who == Who::Folder {
-                source.clone()
-            } else {
-                let top = self.folder.join(format!("trees-{}", who.name()));
+        for &who in &present {
+            let mut top = source.clone();
+            if who != Who::Folder {
+                top = self.folder.join(format!("trees-{}", who.name()));
                 fs::create_dir(&top).map_err(BenchError::in_scratch("make", &top))?;
-                let places = (source.as_path(), top.as_path());
-                servers.push(mount(
-                    who,
-                    places,
-                    self.memory_bytes,
-                    SEEN,
-                    self.interrupts,
-                )?);
-                top
-            };
+                let places = Places {
+                    source: source.clone(),
+                    mount_point: top.clone(),
+                };
+                let interrupts = self.rounds.interrupts;
+                servers.push(mount(who, &places, self.memory_bytes, SEEN, interrupts)?);
+            }
             trees.push(Tree {
-                who,
                 top: top.join(who.name()),
                 files: self.pace.files,
             });
         }
-        self.trees_come_and_go(&trees)?;
-        self.trees_by_programs(&trees)?;
+        self.trees_come_and_go(&present, &trees)?;
+        self.trees_by_programs(&present, &trees)?;
         for tree in &mut trees {
             tree.files = self.pace.git_files;
         }
-        self.trees_under_git(&trees)?;
+        self.trees_under_git(&present, &trees)?;
         servers.into_iter().try_for_each(Server::end)
     }
 
-    fn trees_come_and_go(&mut self, trees: &[Tree]) -> Result<(), BenchError> {
-        for round in 1..=self.pace.rounds {
-            for tree in trees {
-                self.interrupts.check()?;
+    fn trees_come_and_go(&mut self, present: &[Who], trees: &[Tree]) -> Result<(), BenchError> {
+        let pace = self.pace;
+        self.rounds
+            .rounds(pace.rounds, &turn("come and go"), present, |index| {
+                let tree = &trees[index];
                 let files = tree.files as f64;
-                self.note(Front::Files, &format!("round {round}"), tree.who);
                 rustix::fs::sync();
                 let made = seconds(|| tree.make())?;
-                self.add_tree(metric::MAKE, "/s", tree.who, files / made);
-                let span = Span::from_millis(self.pace.span_ms);
-                let read = tree.read(span)? as f64 * 1e3 / self.pace.span_ms as f64;
-                self.add_tree(metric::OPEN, "/s", tree.who, read);
+                let read = tree.read(Span::from_millis(pace.span_ms))?;
                 rustix::fs::sync();
                 let removed = seconds(|| tree.remove())?;
-                self.add_tree(metric::REMOVE, "/s", tree.who, files / removed);
-                self.progress.skip(1);
-            }
-        }
-        Ok(())
+                let read = read as f64 * 1e3 / pace.span_ms as f64;
+                let a_second = |metric, number| Sample::plain(metric, "/s", number);
+                Ok(vec![
+                    a_second(metric::MAKE, files / made),
+                    a_second(metric::OPEN, read),
+                    a_second(metric::REMOVE, files / removed),
+                ])
+            })
     }
 
-    fn trees_by_programs(&mut self, trees: &[Tree]) -> Result<(), BenchError> {
+    fn trees_by_programs(&mut self, present: &[Who], trees: &[Tree]) -> Result<(), BenchError> {
         if !is_installed("tar") {
-            let reason = "tar and rm, because tar is not installed".to_owned();
-            self.left_out.push((Front::Files, reason));
+            let reason = "tar and rm, because tar is not installed";
+            self.leave_out(Phase::Files, reason);
             return Ok(());
         }
         let archive = self.folder.join("trees.tar");
@@ -206,30 +216,29 @@ impl Fronts<'_> {
         first.make()?;
         first.pack(&archive)?;
         first.remove()?;
-        for round in 1..=self.pace.rounds {
-            for tree in trees {
-                self.interrupts.check()?;
-                self.note(Front::Files, &format!("tar, round {round}"), tree.who);
+        self.rounds
+            .rounds(self.pace.rounds, &turn("tar"), present, |index| {
+                let tree = &trees[index];
                 rustix::fs::sync();
-                let took = seconds(|| tree.unpack(&archive))?;
-                self.add_tree(metric::EXTRACT, "ms", tree.who, took * 1e3);
+                let extracted = seconds(|| tree.unpack(&archive))?;
                 rustix::fs::sync();
-                let took = seconds(|| tree.remove_by_rm())?;
-                self.add_tree(metric::RM, "ms", tree.who, took * 1e3);
-                self.progress.skip(1);
-            }
-        }
+                let removed = seconds(|| tree.remove_by_rm())?;
+                Ok(vec![
+                    millis(metric::EXTRACT, extracted),
+                    millis(metric::RM, removed),
+                ])
+            })?;
         fs::remove_file(&archive).map_err(BenchError::in_scratch("remove", &archive))
     }
 
-    fn trees_under_git(&mut self, trees: &[Tree]) -> Result<(), BenchError> {
+    fn trees_under_git(&mut self, present: &[Who], trees: &[Tree]) -> Result<(), BenchError> {
         if !is_installed("git") {
-            let reason = "git status, because git is not installed".to_owned();
-            self.left_out.push((Front::Files, reason));
+            let reason = "git status, because git is not installed";
+            self.leave_out(Phase::Files, reason);
             return Ok(());
         }
+        self.rounds.progress.begin("files: git add");
         for tree in trees {
-            self.note(Front::Files, "git add", tree.who);
             tree.make()?;
             tree.git(&["init", "--quiet"])?;
             tree.git(&["add", "--all"])?;
@@ -242,28 +251,17 @@ impl Fronts<'_> {
             tree.git(&["status", "--short"])?;
         }
         rustix::fs::sync();
-        for round in 1..=self.pace.rounds {
+        for number in 1..=self.pace.rounds {
             pause_current(EXPIRY);
-            for tree in trees {
-                self.interrupts.check()?;
-                for metric in [metric::STATUS, metric::STATUS_AGAIN] {
-                    self.note(Front::Files, &format!("{metric}, round {round}"), tree.who);
-                    let took = seconds(|| tree.git(&["status", "--short"]))?;
-                    self.add_tree(metric, "ms", tree.who, took * 1e3);
-                }
-            }
+            self.rounds
+                .round(&turn("git status"), number, present, |_, index| {
+                    let status = || seconds(|| trees[index].git(&["status", "--short"]));
+                    Ok(vec![
+                        millis(metric::STATUS, status()?),
+                        millis(metric::STATUS_AGAIN, status()?),
+                    ])
+                })?;
         }
         trees.iter().try_for_each(Tree::remove)
-    }
-
-    fn add_tree(&mut self, metric: &'static str, unit: &'static str, who: Who, number: f64) {
-        let name = Name {
-            front: Front::Files,
-            metric,
-            unit,
-            jobs: 1,
-            depth: 1,
-        };
-        self.results.add(name, who, value(number));
     }
 }

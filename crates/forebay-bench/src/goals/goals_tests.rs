@@ -1,29 +1,28 @@
 use super::*;
 use crate::arguments::BenchArguments;
-use crate::contender::{Load, Phase, Sample, Step};
+use crate::contender::{Concurrency, Load, Sample, Step};
 use crate::layout::Layout;
 use crate::measure::Times;
 use crate::phases::{mixed, order};
 use crate::plan::stages;
-use crate::results::tests::named_step;
 use std::path::Path;
 
 fn verdict(results: &Results, text: &str) -> Verdict {
-    verdicts(results)
+    verdicts(LIBRARY, results)
         .into_iter()
         .find(|verdict| verdict.goal.text == text)
         .unwrap()
 }
 
 fn add(results: &mut Results, who: Who, threads: u32, value: f64) {
-    let step = named_step(Phase::Hit, Load::ReadByCopy, threads, threads);
-    results.add(&step, who, vec![Sample::plain("copy", "ns a page", value)]);
+    let samples = vec![Sample::plain("copy", "ns a page", value)];
+    results.add(Phase::Hit, Concurrency::new(threads, threads), who, samples);
 }
 
 #[test]
 fn nothing_measured_is_no_verdict() {
     assert!(
-        verdicts(&Results::default())
+        verdicts(LIBRARY, &Results::default())
             .iter()
             .all(|v| v.word() == "not measured")
     );
@@ -50,9 +49,9 @@ fn ratios_are_within_one_run() {
 #[test]
 fn goals_of_a_phase_have_texts_of_their_own() {
     let mut seen = std::collections::BTreeSet::new();
-    assert!(GOALS.iter().all(|goal| seen.insert((goal.part, goal.text))));
-    // The column for them is 51 wide.
-    assert!(GOALS.iter().all(|goal| goal.text.len() <= 50));
+    let mut goals = LIBRARY.iter().chain(FRONTS);
+    // The column for them is 59 wide.
+    assert!(goals.all(|goal| seen.insert((goal.phase, goal.text)) && goal.text.len() <= 58));
 }
 
 /// The samples of `step` for a contender that is exactly as fast as any other.
@@ -93,15 +92,20 @@ fn to_be_even_meets_some_goals_of_these_phases_and_loses_the_others() {
     };
     for stage in stages(&layout, &arguments, 1) {
         for step in &stage.steps {
-            for who in Who::ALL {
-                results.add(step, who, even_samples(step));
+            for who in Who::LIBRARY {
+                results.add(
+                    step.phase,
+                    step.concurrency(),
+                    who,
+                    step.named(even_samples(step)),
+                );
             }
         }
     }
     let words_of = |phase| {
-        let of_phase = verdicts(&results)
+        let of_phase = verdicts(LIBRARY, &results)
             .into_iter()
-            .filter(|verdict| verdict.goal.part == phase);
+            .filter(|verdict| verdict.goal.phase == phase);
         let words = of_phase.map(|verdict| (verdict.goal.text, verdict.word()));
         words.collect::<Vec<_>>()
     };
@@ -122,12 +126,35 @@ fn to_be_even_meets_some_goals_of_these_phases_and_loses_the_others() {
 fn the_slowest_of_several_loads_counts() {
     let mut results = Results::default();
     for (threads, kernel) in [(1, 50.0), (4, 100.0), (16, 90.0)] {
-        let step = named_step(Phase::Mixed, Load::ReadRandom, threads, threads);
+        let load = Concurrency::new(threads, threads);
         let rate = |value| vec![Sample::plain("read rate", "ops/s", value)];
-        results.add(&step, Who::Forebay, rate(90.0));
-        results.add(&step, Who::Kernel, rate(kernel));
+        results.add(Phase::Mixed, load, Who::Forebay, rate(90.0));
+        results.add(Phase::Mixed, load, Who::Kernel, rate(kernel));
     }
     let reads = verdict(&results, "reads, against the kernel, 1, 4 or 16 threads");
     assert_eq!(reads.word(), "MISSED");
     assert!(reads.to_string().contains("0.90 x"), "{reads}");
+}
+
+#[test]
+fn a_goal_of_a_front_is_met_missed_or_not_measured() {
+    let mut results = Results::default();
+    for (who, rate) in [
+        (Who::Forebay, 150.0),
+        (Who::Nbdkit, 100.0),
+        (Who::QemuNbd, 100.0),
+    ] {
+        let samples = vec![Sample::plain(metric::READ, "IOPS", rate)];
+        results.add(Phase::Nbd, Concurrency::new(1, 32), who, samples);
+    }
+    let verdicts = verdicts(FRONTS, &results);
+    let words: Vec<&str> = verdicts.iter().map(Verdict::word).collect();
+    assert_eq!(words[..3], ["met", "not measured", "MISSED"]);
+    assert!(words[3..].iter().all(|word| *word == "not measured"));
+    let line = verdicts[0].to_string();
+    assert!(
+        line.contains("1.50 x") && line.contains("at least 1"),
+        "{line}"
+    );
+    assert!(verdicts[0].columns().contains("qemu-nbd"));
 }

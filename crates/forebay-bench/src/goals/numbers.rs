@@ -1,68 +1,62 @@
 //! The results in the form that the goals need.
 
-use crate::contender::{Percentiles, Phase, Who};
+use crate::contender::{Concurrency, Percentiles, Phase, Who};
 use crate::contenders::forebay::IDLE_WHILE_THROTTLED;
 use crate::results::{Figure, Name, Results};
 
 /// The results for the goals of one contender.
-pub(super) struct Numbers<'a> {
+pub(crate) struct Numbers<'a> {
     pub(super) results: &'a Results,
     pub(super) who: Who,
 }
 
+pub(super) fn named(phase: Phase, metric: &str, load: Concurrency) -> Name {
+    Name {
+        phase,
+        metric: metric.to_owned(),
+        load,
+    }
+}
+
 impl Numbers<'_> {
-    pub(super) fn figure_of(
-        &self,
-        who: Who,
-        phase: Phase,
-        metric: &str,
-        load: (u32, u32),
-    ) -> Option<Figure> {
-        let name = Name {
-            phase,
-            metric: metric.to_owned(),
-            threads: load.0,
-            depth: load.1,
-        };
-        self.results.find(&name, who)
+    /// The value of `who`.
+    pub(super) fn of(&self, who: Who, name: &Name) -> Option<f64> {
+        self.results.find(name, who).map(|figure| figure.value)
     }
 
-    fn figure(&self, phase: Phase, metric: &str, load: (u32, u32)) -> Option<Figure> {
-        self.figure_of(self.who, phase, metric, load)
+    fn figure(&self, phase: Phase, metric: &str, load: Concurrency) -> Option<Figure> {
+        self.results.find(&named(phase, metric, load), self.who)
     }
 
     /// The contender's own value.
-    pub(super) fn own(&self, phase: Phase, metric: &str, load: (u32, u32)) -> Option<f64> {
-        self.figure(phase, metric, load).map(|f| f.value)
+    pub(super) fn own(&self, phase: Phase, metric: &str, load: Concurrency) -> Option<f64> {
+        self.of(self.who, &named(phase, metric, load))
     }
 
-    /// The value of the floor.
-    pub(super) fn floor(&self, phase: Phase, metric: &str, load: (u32, u32)) -> Option<f64> {
-        self.figure_of(Who::Floor, phase, metric, load)
-            .map(|f| f.value)
+    /// The contender's value divided by that of `other`.
+    pub(super) fn over(&self, other: Who, name: &Name) -> Option<f64> {
+        Some(self.of(self.who, name)? / self.of(other, name)?)
     }
 
     /// The contender's value divided by the floor's.
-    pub(super) fn over_floor(&self, phase: Phase, metric: &str, load: (u32, u32)) -> Option<f64> {
-        Some(self.own(phase, metric, load)? / self.floor(phase, metric, load)?)
+    pub(super) fn over_floor(&self, phase: Phase, metric: &str, load: Concurrency) -> Option<f64> {
+        self.over(Who::Floor, &named(phase, metric, load))
     }
 
     /// The contender's value divided by the kernel's.
-    pub(super) fn over_kernel(&self, phase: Phase, metric: &str, load: (u32, u32)) -> Option<f64> {
-        let kernel = self.figure_of(Who::Kernel, phase, metric, load)?.value;
-        Some(self.own(phase, metric, load)? / kernel)
+    pub(super) fn over_kernel(&self, phase: Phase, metric: &str, load: Concurrency) -> Option<f64> {
+        self.over(Who::Kernel, &named(phase, metric, load))
     }
 
-    /// A percentile of the contender, divided by the same percentile of `who`.
+    /// A percentile of the contender, divided by the same percentile of `other`.
     pub(super) fn part_over(
         &self,
-        who: Who,
+        other: Who,
         of: fn(&Percentiles) -> f64,
-        (phase, metric, load): (Phase, &str, (u32, u32)),
+        name: &Name,
     ) -> Option<f64> {
-        let own = self.figure(phase, metric, load)?.percentiles?;
-        let other = self.figure_of(who, phase, metric, load)?.percentiles?;
-        Some(of(&own) / of(&other))
+        let part = |who| Some(of(&self.results.find(name, who)?.percentiles?));
+        Some(part(self.who)? / part(other)?)
     }
 
     /// How many times more two threads do than one, from the time for a page in each case.
@@ -70,14 +64,19 @@ impl Numbers<'_> {
         Some(2.0 * self.own(phase, one, ONE)? / self.own(phase, two, TWO)?)
     }
 
-    /// Percentiles of the contender's writes, in microseconds.
-    pub(super) fn write(&self, phase: Phase, writers: (u32, u32)) -> Option<Percentiles> {
-        self.figure(phase, "write", writers)?.percentiles
+    /// Percentiles of the contender, in microseconds.
+    pub(super) fn percentiles(
+        &self,
+        phase: Phase,
+        metric: &str,
+        load: Concurrency,
+    ) -> Option<Percentiles> {
+        self.figure(phase, metric, load)?.percentiles
     }
 
     /// The worst share of the throttled time in which the disk was idle, over the loads whose
     /// writers were throttled.
-    pub(super) fn idle_while_throttled(&self, phase: Phase, loads: &[(u32, u32)]) -> Option<f64> {
+    pub(super) fn idle_while_throttled(&self, phase: Phase, loads: &[Concurrency]) -> Option<f64> {
         let idle = |&load| self.own(phase, IDLE_WHILE_THROTTLED, load);
         loads.iter().filter_map(idle).reduce(f64::max)
     }
@@ -85,42 +84,29 @@ impl Numbers<'_> {
     /// The worst round of 1 and of 4 writers.
     pub(super) fn longest_gap_ms(&self, phase: Phase) -> Option<f64> {
         let of = |writers| Some(self.figure(phase, "longest gap", writers)?.highest);
-        worse(of(ONE), of(FOUR))
+        most_of(&[ONE, FOUR], of)
     }
 }
 
-pub(super) const ONE: (u32, u32) = (1, 1);
-pub(super) const TWO: (u32, u32) = (2, 2);
-pub(super) const FOUR: (u32, u32) = (4, 4);
-pub(super) const SIXTEEN: (u32, u32) = (16, 16);
-pub(super) const DEEP: (u32, u32) = (1, 32);
+pub(super) const ONE: Concurrency = Concurrency::new(1, 1);
+pub(super) const TWO: Concurrency = Concurrency::new(2, 2);
+pub(super) const FOUR: Concurrency = Concurrency::new(4, 4);
+pub(super) const SIXTEEN: Concurrency = Concurrency::new(16, 16);
+pub(super) const DEEP: Concurrency = Concurrency::new(1, 32);
 
 /// The smallest value of `measure` over `loads`, if all were measured.
 pub(super) fn least_of(
-    loads: &[(u32, u32)],
-    measure: impl Fn((u32, u32)) -> Option<f64>,
+    loads: &[Concurrency],
+    measure: impl Fn(Concurrency) -> Option<f64>,
 ) -> Option<f64> {
-    extreme(loads, measure, f64::min)
+    let all: Option<Vec<f64>> = loads.iter().map(|&load| measure(load)).collect();
+    all?.into_iter().reduce(f64::min)
 }
 
 /// The largest value of `measure` over `loads`, if all were measured.
 pub(super) fn most_of(
-    loads: &[(u32, u32)],
-    measure: impl Fn((u32, u32)) -> Option<f64>,
+    loads: &[Concurrency],
+    measure: impl Fn(Concurrency) -> Option<f64>,
 ) -> Option<f64> {
-    extreme(loads, measure, f64::max)
-}
-
-fn extreme(
-    loads: &[(u32, u32)],
-    measure: impl Fn((u32, u32)) -> Option<f64>,
-    worse: fn(f64, f64) -> f64,
-) -> Option<f64> {
-    let all: Option<Vec<f64>> = loads.iter().map(|&load| measure(load)).collect();
-    all?.into_iter().reduce(worse)
-}
-
-/// The worse of two measured values, if less is better.
-pub(super) fn worse(of_one: Option<f64>, of_four: Option<f64>) -> Option<f64> {
-    Some(of_one?.max(of_four?))
+    least_of(loads, |load| measure(load).map(|value| -value)).map(|least| -least)
 }

@@ -181,7 +181,7 @@ mod tests {
         Step {
             span_ms: 5,
             settle_ms: 1,
-            ..crate::results::tests::named_step(crate::contender::Phase::Commit, load, 3, 3)
+            ..crate::patience::bare_step(crate::contender::Phase::Commit, load, 3)
         }
     }
 

@@ -79,13 +79,25 @@ pub(crate) fn alone<F: PagedFile>(
     read(who, file, zipf, &mut prng, step.span_ms)
 }
 
-/// Reads by zipf on this thread while `writer` writes `writer_bytes` again and again. Measuring
+/// The file that is read, and by which pages.
+pub(crate) struct Reader<'a, F> {
+    pub(crate) file: &'a mut F,
+    pub(crate) zipf: &'a Zipf,
+}
+
+/// The file that is written, and how much of it.
+pub(crate) struct Writer<W> {
+    pub(crate) file: W,
+    pub(crate) bytes: u64,
+}
+
+/// Reads by zipf on this thread while `writer` writes all its bytes again and again. Measuring
 /// begins once the writer has run for the settling time. `release` frees a writer that its disk
 /// holds up.
 pub(crate) fn beside_writer<F: PagedFile, W: PagedFile>(
     who: Who,
-    (file, zipf): (&mut F, &Zipf),
-    (mut writer, writer_bytes): (W, u64),
+    reader: Reader<'_, F>,
+    mut writer: Writer<W>,
     step: &Step,
     release: impl FnOnce() -> Result<(), BenchError>,
 ) -> Result<Vec<Sample>, BenchError> {
@@ -93,10 +105,11 @@ pub(crate) fn beside_writer<F: PagedFile, W: PagedFile>(
     let team = Arc::new(Team::new(1, end_ms * 1_000_000));
     let shared = Arc::clone(&team);
     let running = background("writer", move || {
-        let region = Region::part(writer_bytes, 0, 1).endless();
-        write(&mut writer, region, &shared, 0)
+        let region = Region::part(writer.bytes, 0, 1).endless();
+        write(&mut writer.file, region, &shared, 0)
     })?;
     let mut prng = Prng::from_seed(step.seed).child("reader");
+    let Reader { file, zipf } = reader;
     let measured = read(who, file, zipf, &mut prng, step.settle_ms)
         .and_then(|_| read(who, file, zipf, &mut prng, step.span_ms));
     let writer_rate = super::stream::rate(team.written_bytes()[0], team.elapsed_ns());

@@ -1,7 +1,6 @@
 use super::*;
 use crate::contender::Phase;
-use crate::patience::measured;
-use crate::results::tests::named_step;
+use crate::patience::{bare_step, measured};
 use forebay_host::HostError;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +41,7 @@ fn done(load: Load) -> (Counted, Vec<Sample>, u64) {
     let step = Step {
         settle_ms: 1,
         span_ms: 5,
-        ..named_step(Phase::Mixed, load, 2, 2)
+        ..bare_step(Phase::Mixed, load, 2)
     };
     let run_once = || {
         run(
@@ -119,7 +118,7 @@ fn a_thread_that_fails_does_not_keep_the_others_waiting() {
             unreachable!("this load reads")
         }
     }
-    let step = named_step(Phase::Mixed, Load::ReadRandom, 2, 2);
+    let step = bare_step(Phase::Mixed, Load::ReadRandom, 2);
     let handles = vec![Failing(false), Failing(true)];
     let failed = run(Who::Kernel, handles, 50, &step, || Ok(()));
     assert!(matches!(

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::contender::{Load, Phase};
     use crate::layout::stamp_pages;
-    use crate::results::tests::named_step;
+    use crate::patience::bare_step;
     use std::sync::Mutex;
 
     /// Stamped pages and a record of the bytes that were read; from `wrong_bytes` on, the stamps
@@ -123,7 +123,7 @@ mod tests {
             bytes: 4 << 20,
             call_bytes: 64 << 10,
             span_ms: 600_000,
-            ..named_step(Phase::Order, Load::ReadInOrder, 2, 2)
+            ..bare_step(Phase::Order, Load::ReadInOrder, 2)
         };
         run(Who::Kernel, vec![file.clone(), file.clone()], &step)
     }

@@ -2,7 +2,7 @@
 //! with the kernel's rings added. It knows no protocol.
 
 use forebay::File;
-use forebay_block::{Alarm, BlockError, Buffer, Disk, Finished, Job, Pool, Slots, perform};
+use forebay_block::{BlockError, Buffer, Disk, Finished, Job, Pool, Slots, WakeFd, perform};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,7 +19,7 @@ pub(crate) type Outcome = Result<Vec<u8>, BlockError>;
 /// One client of a disk.
 pub(crate) struct Calls<'d> {
     slots: Slots<Make<'d>, Doing<'d>>,
-    alarm: Arc<Alarm>,
+    wake_fd: Arc<WakeFd>,
     /// The job that runs in each slot, by the number that the client got for it.
     running: BTreeMap<usize, u64>,
     ended: BTreeMap<u64, Outcome>,
@@ -28,15 +28,15 @@ pub(crate) struct Calls<'d> {
 
 impl<'d> Calls<'d> {
     pub(crate) fn new(disk: &'d Disk, pool: &Arc<Pool>, ending: &'d AtomicBool) -> Calls<'d> {
-        let alarm = Arc::new(Alarm::new().expect("the system has a descriptor"));
+        let wake_fd = Arc::new(WakeFd::new().expect("the system has a descriptor"));
         let file: File = disk.handle();
         let make = move |job: Job, buffer: Buffer| -> Doing<'d> {
             let file = file.clone();
             Box::pin(async move { perform(disk, &file, job, buffer, ending).await })
         };
         Calls {
-            slots: Slots::new(Box::new(make) as Make<'d>, &alarm, pool.enter()),
-            alarm,
+            slots: Slots::new(Box::new(make) as Make<'d>, &wake_fd, pool.enter()),
+            wake_fd,
             running: BTreeMap::new(),
             ended: BTreeMap::new(),
             next: 0,
@@ -82,17 +82,17 @@ impl<'d> Calls<'d> {
         self.slots.is_idle()
     }
 
-    /// Waits for a bell, then continues every slot whose bell rang.
+    /// Waits for a wake-up, then continues every slot whose waker woke.
     fn turn(&mut self) {
-        if self.alarm.may_sleep() {
-            let mut fds = [PollFd::new(&*self.alarm, PollFlags::IN)];
+        if self.wake_fd.may_sleep() {
+            let mut fds = [PollFd::new(&*self.wake_fd, PollFlags::IN)];
             poll(&mut fds, None).expect("it is a descriptor");
-            self.alarm.woke(true);
+            self.wake_fd.woke(true);
         }
-        let mut rung = self.alarm.take();
-        while rung != 0 {
-            let slot = rung.trailing_zeros() as usize;
-            rung &= rung - 1;
+        let mut woken = self.wake_fd.take();
+        while woken != 0 {
+            let slot = woken.trailing_zeros() as usize;
+            woken &= woken - 1;
             if let Some(outcome) = self.slots.poll(slot) {
                 self.note(slot, outcome);
             }

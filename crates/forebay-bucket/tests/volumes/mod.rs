@@ -6,7 +6,7 @@ pub(crate) mod objects;
 
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::{Prng, Span};
-use forebay_bucket::{Bucket, BucketSettings, OwnerKey, ParentVolume, Progress, Trouble};
+use forebay_bucket::{Bucket, BucketSettings, CallError, OwnerKey, ParentVolume, Progress};
 use forebay_rt::fresh_number;
 use forebay_store::Failure;
 use forebay_volume::{Access, Call, Manifest, PageFormat, Reply, Writing};
@@ -50,18 +50,18 @@ pub(crate) fn full_after(inner: Arc<dyn Bucket>, left: u64) -> Arc<dyn Bucket> {
 }
 
 impl Bucket for Short {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+    fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         if matches!(call, Call::Make { .. }) {
             let left = self.left.load(Ordering::Relaxed);
             if left == 0 {
-                return Err(Trouble::lasting("the bucket is full", Failure::NoSpace));
+                return Err(CallError::lasting("the bucket is full", Failure::NoSpace));
             }
             self.left.store(left - 1, Ordering::Relaxed);
         }
         self.inner.ask(call)
     }
 
-    fn parent(&self) -> Result<Option<ParentVolume>, Trouble> {
+    fn parent(&self) -> Result<Option<ParentVolume>, CallError> {
         self.inner.parent()
     }
 }

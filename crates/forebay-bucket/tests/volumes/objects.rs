@@ -1,6 +1,6 @@
 //! The objects of a bucket, looked at and changed behind the back of its volume.
 
-use forebay_bucket::{Bucket, Trouble};
+use forebay_bucket::{Bucket, CallError};
 use forebay_volume::{
     Call, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, MAPPED_KEY, Reply, TWIN_PREFIX,
 };
@@ -17,7 +17,7 @@ pub(crate) struct Hiding {
 }
 
 impl Bucket for Hiding {
-    fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
+    fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         let mut reply = self.inner.ask(call)?;
         if let Reply::Keys(keys) = &mut reply {
             keys.retain(|(key, _)| *key != self.key);

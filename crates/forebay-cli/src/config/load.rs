@@ -60,7 +60,7 @@ impl Loaded {
         let Entry { key, given, .. } = entry;
         if *given == Given::Section {
             if let Some(bdi) = store_number(key) {
-                self.tuning.note_store(bdi, entry.line);
+                self.tuning.record_store(bdi, entry.line);
             }
             if key == EXPORT {
                 self.exports.push(GivenExport {

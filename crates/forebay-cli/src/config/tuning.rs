@@ -20,7 +20,7 @@ pub(crate) struct Tuning {
 
 impl Tuning {
     /// The store `bdi` has a section that begins in `line`, or a key there.
-    pub(super) fn note_store(&mut self, bdi: usize, line: usize) {
+    pub(super) fn record_store(&mut self, bdi: usize, line: usize) {
         self.stores.entry(bdi).or_insert(line);
     }
 

@@ -15,7 +15,6 @@ pub(crate) mod patience;
 pub(crate) mod pressure;
 pub(crate) mod promises;
 pub(crate) mod say;
-pub(crate) mod scrape;
 pub(crate) mod starting;
 mod status;
 pub(crate) mod store;

@@ -29,7 +29,7 @@ pub(crate) fn lines(statistics: &Statistics) -> Vec<String> {
         ),
     ];
     for (number, store) in statistics.backings.iter().enumerate() {
-        lines.push(of_store((number, store)));
+        lines.push(of_store(number, store));
         let troubles = store.troubles.iter().flatten();
         let going_on = troubles.filter(|trouble| !trouble.is_over);
         let name = format!("status: store {number}");
@@ -38,7 +38,7 @@ pub(crate) fn lines(statistics: &Statistics) -> Vec<String> {
     lines
 }
 
-fn of_store((number, store): (usize, &BackingStatistics)) -> String {
+fn of_store(number: usize, store: &BackingStatistics) -> String {
     let silence = match store.silent_us / 1_000_000 {
         0 => String::new(),
         seconds => format!("; no answer for {seconds} s"),

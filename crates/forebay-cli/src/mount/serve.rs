@@ -12,7 +12,7 @@ use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::store::{cache_with_files, usable};
 use crate::daemon::troubles::report_troubles;
-use crate::daemon::{limits, machine, memory, metrics, pressure, scrape};
+use crate::daemon::{limits, machine, memory, pressure};
 use crate::error::CommandError;
 use forebay::settings::{BackingSettings, Elastic};
 use forebay::{Cache, Settings, Statistics};
@@ -27,6 +27,7 @@ use forebay_fuse::{Fullness, Mount, MountParts, MountSettings, Shares, grant_des
 use forebay_rt::{Rt, block_on};
 use forebay_store::Figure;
 use std::future::poll_fn;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::task::Poll;
 
@@ -64,19 +65,17 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     for refused in [unmarked, unlocked].into_iter().flatten() {
         say(refused);
     }
-    if let Some(address) = arguments.flags.metrics {
-        let (cache, beside) = (cache.clone(), beside(arguments, &mount));
-        let address = scrape::serve(address, move || metrics::of(&cache, &beside()))?;
-        scrape::announce(address);
-    }
     let source = |socket| Source {
         cache: cache.clone(),
         rt: rt.clone(),
-        feed,
+        feed: feed.clone(),
         served: arguments.mount_point.display().to_string(),
         socket,
         beside: beside(arguments, &mount),
     };
+    if let Some(address) = arguments.flags.metrics {
+        control::start_metrics(address, source(PathBuf::new()))?;
+    }
     let control = control::start(arguments.flags.control.as_deref(), source)?;
     if in_background {
         background::outlive_starter()?;

@@ -1,7 +1,6 @@
 //! The parts of `--memory`: the cache gets what the clients and the program itself leave.
 
 use super::arguments::{ImageArguments, ServeArguments};
-use crate::daemon::scrape::CREW;
 use crate::error::CommandError;
 use forebay_base::units::show_bytes;
 use forebay_nbd::client::SERVER_BYTES;
@@ -13,7 +12,7 @@ use std::num::NonZero;
 const HEAP_BYTES: u64 = 2 << 20;
 /// Threads beside one for each processor of the runtime: its timer, the store's threads, those that
 /// answer for metrics and control, and those that accept, listen for signals, and wait for the end.
-const THREADS: u64 = 1 + 8 + CREW as u64 + 1 + 3;
+const THREADS: u64 = 1 + 8 + 2 + 3;
 /// The smallest useful cache.
 const LEAST_CACHE_BYTES: u64 = 2 << 20;
 /// One part in this many of the memory is buffers that the clients share.

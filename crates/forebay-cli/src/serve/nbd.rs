@@ -15,7 +15,7 @@ use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::store::{cache_of, usable};
 use crate::daemon::troubles::report_troubles;
-use crate::daemon::{heap, limits, machine, memory, metrics, pressure, scrape};
+use crate::daemon::{heap, limits, machine, memory, pressure};
 use crate::error::CommandError;
 use forebay::settings::Elastic;
 use forebay::{Cache, Settings};
@@ -27,6 +27,7 @@ use forebay_nbd::{Export, ListenError, Listener, Notice, Server, ServerSettings,
 use forebay_rt::{Rt, block_on};
 use listenfd::ListenFd;
 use std::io;
+use std::path::PathBuf;
 
 /// What a client has open: its socket twice, and a bell.
 const CLIENT_DESCRIPTORS: u64 = 3;
@@ -87,20 +88,17 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let server = Server::start(listener, exports, settings)
         .map_err(|error| CommandError::Served(error.to_string()))?;
     let server = Arc::new(server);
-    if let Some(address) = arguments.flags.metrics {
-        let (cache, known) = (cache.clone(), beside(&server, &losses));
-        let render = move || metrics::of(&cache, &known());
-        let address = scrape::serve(address, render)?;
-        scrape::announce(address);
-    }
     let source = |socket| Source {
         cache: cache.clone(),
         rt: rt.clone(),
-        feed,
+        feed: feed.clone(),
         served: uri.clone(),
         socket,
         beside: beside(&server, &losses),
     };
+    if let Some(address) = arguments.flags.metrics {
+        control::start_metrics(address, source(PathBuf::new()))?;
+    }
     let control = control::start(arguments.flags.control.as_deref(), source)?;
     // The process that started us takes this line as the sign that clients may come.
     say_ready(uri);
@@ -308,7 +306,7 @@ async fn end(server: &Server, cache: &Cache, losses: &Losses, rt: &Rt) {
     server.drain();
     let mut left = Left::new(cache, rt);
     let report = || {
-        let cut = server.cut_deaf(DRAIN_PATIENCE);
+        let cut = server.cut_stalled(DRAIN_PATIENCE);
         if cut > 0 {
             say(format_args!(
                 "{cut} clients do not read their answers and are cut off"

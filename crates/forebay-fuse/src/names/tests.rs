@@ -151,7 +151,7 @@ fn invariant_m4_a_file_that_loses_its_name_keeps_its_descriptor() {
     folder.spare();
     assert_eq!(size_of(folder, removed), Ok(7));
     assert_eq!(size_of(folder, replaced), Ok(8));
-    let fd_of = |id| lock(&folder.inode(id).unwrap().anchor).fd.clone();
+    let fd_of = |id| lock(&folder.inode(id).unwrap().cached_fd).fd.clone();
     assert!(fd_of(removed).is_some(), "invariant M4");
     assert!(fd_of(kept).is_none());
     // A file with content is found by its content.

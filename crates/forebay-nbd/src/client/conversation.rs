@@ -86,7 +86,7 @@ pub enum Event<'i> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct InFlight {
     cookie: u64,
     kind: u16,
     offset_bytes: u64,
@@ -123,7 +123,7 @@ enum Reading {
 #[derive(Debug)]
 pub struct Conversation {
     is_structured: bool,
-    asked: Vec<Option<Asked>>,
+    in_flight: Vec<Option<InFlight>>,
     free: Vec<usize>,
     serial: u64,
     reading: Reading,
@@ -134,7 +134,7 @@ impl Conversation {
     pub fn new(is_structured: bool, slots: usize) -> Conversation {
         Conversation {
             is_structured,
-            asked: vec![None; slots],
+            in_flight: vec![None; slots],
             free: (0..slots).rev().collect(),
             serial: 0,
             reading: Reading::Head,
@@ -165,7 +165,7 @@ impl Conversation {
             offset_bytes,
             length_bytes,
         };
-        self.asked[slot] = Some(Asked {
+        self.in_flight[slot] = Some(InFlight {
             cookie,
             kind,
             offset_bytes,
@@ -182,7 +182,7 @@ impl Conversation {
 
     /// The number by which the server knows the request in `slot`; 0 if there is none.
     pub fn cookie(&self, slot: usize) -> u64 {
-        self.asked[slot].map_or(0, |asked| asked.cookie)
+        self.in_flight[slot].map_or(0, |in_flight| in_flight.cookie)
     }
 
     /// Takes the next part of a reply from `input` if enough of it is there. Returns how many bytes
@@ -245,25 +245,25 @@ impl Conversation {
 
     fn slot_of(&self, cookie: u64) -> Result<usize, ConversationError> {
         let slot = (cookie & 0xffff) as usize;
-        let asked = self.asked.get(slot).copied().flatten();
-        asked
-            .filter(|asked| asked.cookie == cookie)
+        let in_flight = self.in_flight.get(slot).copied().flatten();
+        in_flight
+            .filter(|in_flight| in_flight.cookie == cookie)
             .map(|_| slot)
             .ok_or(ConversationError::Cookie(cookie))
     }
 
     fn simple(&mut self, slot: usize, error: u32) -> Result<Event<'static>, ConversationError> {
         let is_structured = self.is_structured;
-        let asked = self.under_way(slot);
+        let in_flight = self.under_way(slot);
         if error != 0 {
-            asked.error = Some(error);
+            in_flight.error = Some(error);
             return self.end(slot, true);
         }
-        match asked.kind {
+        match in_flight.kind {
             command::READ if is_structured => Err(ConversationError::Form),
             command::BLOCK_STATUS => Err(ConversationError::Form),
             command::READ => {
-                let left_bytes = std::mem::take(&mut asked.left_bytes);
+                let left_bytes = std::mem::take(&mut in_flight.left_bytes);
                 self.reading = Reading::Data {
                     slot,
                     at: 0,
@@ -276,8 +276,8 @@ impl Conversation {
         }
     }
 
-    fn under_way(&mut self, slot: usize) -> &mut Asked {
-        self.asked[slot]
+    fn under_way(&mut self, slot: usize) -> &mut InFlight {
+        self.in_flight[slot]
             .as_mut()
             .expect("its cookie was found there")
     }
@@ -287,7 +287,7 @@ impl Conversation {
         let (slot, length_bytes) = (self.slot_of(u64_at(input, 8))?, u32_at(input, 16));
         let is_last = flags & chunk::DONE != 0;
         if kind == chunk::OFFSET_DATA {
-            return self.take_data(input, (slot, length_bytes, is_last));
+            return self.take_data(input, slot, length_bytes, is_last);
         }
         let misfit = ConversationError::Chunk { kind, length_bytes };
         if length_bytes > CHUNK_LIMIT_BYTES {
@@ -297,13 +297,13 @@ impl Conversation {
         let Some(data) = input.get(CHUNK_HEAD_BYTES..end) else {
             return Ok((0, Event::More));
         };
-        let asked = self.under_way(slot);
-        let event = match (kind, asked.kind) {
+        let in_flight = self.under_way(slot);
+        let event = match (kind, in_flight.kind) {
             (chunk::NONE, _) if data.is_empty() && is_last => {
                 return Ok((end, self.end(slot, true)?));
             }
             (chunk::OFFSET_HOLE, command::READ) if data.len() == 12 => {
-                let range = asked.take_part(u64_at(data, 0), u32_at(data, 8))?;
+                let range = in_flight.take_part(u64_at(data, 0), u32_at(data, 8))?;
                 Event::Zeros { slot, range }
             }
             (chunk::BLOCK_STATUS, command::BLOCK_STATUS)
@@ -313,7 +313,7 @@ impl Conversation {
                 Event::Extents { slot, bytes }
             }
             (kind, _) if kind & chunk::IS_ERROR != 0 && data.len() >= 6 && u32_at(data, 0) != 0 => {
-                asked.error.get_or_insert(u32_at(data, 0));
+                in_flight.error.get_or_insert(u32_at(data, 0));
                 Event::Noted
             }
             _ => return Err(misfit),
@@ -333,10 +333,12 @@ impl Conversation {
     fn take_data<'i>(
         &mut self,
         input: &'i [u8],
-        (slot, length_bytes, is_last): (usize, u32, bool),
+        slot: usize,
+        length_bytes: u32,
+        is_last: bool,
     ) -> Result<(usize, Event<'i>), ConversationError> {
-        let asked = self.under_way(slot);
-        if asked.kind != command::READ || length_bytes <= 8 {
+        let in_flight = self.under_way(slot);
+        if in_flight.kind != command::READ || length_bytes <= 8 {
             let kind = chunk::OFFSET_DATA;
             return Err(ConversationError::Chunk { kind, length_bytes });
         }
@@ -344,7 +346,7 @@ impl Conversation {
         if input.len() < head {
             return Ok((0, Event::More));
         }
-        let part = asked.take_part(u64_at(input, CHUNK_HEAD_BYTES), length_bytes - 8)?;
+        let part = in_flight.take_part(u64_at(input, CHUNK_HEAD_BYTES), length_bytes - 8)?;
         self.reading = Reading::Data {
             slot,
             at: part.start,
@@ -359,18 +361,18 @@ impl Conversation {
         if !is_last {
             return Ok(Event::Noted);
         }
-        let asked = *self.under_way(slot);
-        if asked.error.is_none() && asked.left_bytes > 0 {
-            return Err(ConversationError::Short(asked.left_bytes));
+        let in_flight = *self.under_way(slot);
+        if in_flight.error.is_none() && in_flight.left_bytes > 0 {
+            return Err(ConversationError::Short(in_flight.left_bytes));
         }
-        self.asked[slot] = None;
+        self.in_flight[slot] = None;
         self.free.push(slot);
-        let error = asked.error;
+        let error = in_flight.error;
         Ok(Event::Ended { slot, error })
     }
 }
 
-impl Asked {
+impl InFlight {
     /// Notes that `length_bytes` bytes at `offset_bytes` of the export have come, and returns their
     /// place in the range. If some come twice, others are missing at the end, which is noticed.
     fn take_part(

@@ -155,14 +155,14 @@ fn exchange(
     };
     match sent {
         Moved::Bytes(count) if !output.is_empty() => drop(output.drain(..count)),
-        Moved::Bytes(_) | Moved::NotNow => {}
+        Moved::Bytes(_) | Moved::WouldBlock => {}
         // What the server said of it may be there to be read.
         Moved::Closed | Moved::Broken if line.is_tls() => {}
         Moved::Closed | Moved::Broken => return Err(Gone),
     }
     match line.receive(room) {
         Moved::Bytes(count) => input.extend(&room[..count]),
-        Moved::NotNow => {}
+        Moved::WouldBlock => {}
         Moved::Closed | Moved::Broken => return Err(Gone),
     }
     Ok(())

@@ -66,7 +66,7 @@ impl Line {
     pub(crate) fn flush(&mut self) -> Moved {
         match &mut self.tls {
             Some(tls) => flush(tls, &self.socket),
-            None => Moved::NotNow,
+            None => Moved::WouldBlock,
         }
     }
 
@@ -77,7 +77,7 @@ impl Line {
         };
         loop {
             match decrypted(tls, room) {
-                Moved::NotNow => {}
+                Moved::WouldBlock => {}
                 moved => return moved,
             }
             match tls.read_tls(&mut Stream(&self.socket)) {

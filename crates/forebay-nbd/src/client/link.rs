@@ -128,13 +128,13 @@ impl Link {
     pub(crate) fn send(&mut self) -> Result<bool, Broken> {
         let mut has_moved = match self.line.flush() {
             Moved::Bytes(_) => true,
-            Moved::NotNow => false,
+            Moved::WouldBlock => false,
             Moved::Closed | Moved::Broken => return Err(Broken(None)),
         };
         while !self.outbox.unsent().is_empty() {
             match self.line.send(self.outbox.unsent()) {
                 Moved::Bytes(count) => self.outbox.was_sent(count),
-                Moved::NotNow => return Ok(has_moved),
+                Moved::WouldBlock => return Ok(has_moved),
                 Moved::Closed | Moved::Broken => return Err(Broken(None)),
             }
             has_moved = true;
@@ -164,13 +164,13 @@ impl Link {
         self.has_news = match moved {
             // Less than there was room for: nothing was left. TLS gives a record at a time.
             Moved::Bytes(count) => count == most || self.line.is_tls(),
-            Moved::NotNow => false,
+            Moved::WouldBlock => false,
             Moved::Closed | Moved::Broken => true,
         };
         match moved {
             Moved::Bytes(count) => self.filled.end += count,
-            Moved::NotNow if had == 0 => return Ok(false),
-            Moved::NotNow => {}
+            Moved::WouldBlock if had == 0 => return Ok(false),
+            Moved::WouldBlock => {}
             Moved::Closed | Moved::Broken => return Err(Broken(None)),
         }
         self.listen(&mut ended)?;

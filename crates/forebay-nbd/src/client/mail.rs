@@ -4,7 +4,7 @@ use super::pending::Pending;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
-use forebay_block::Alarm;
+use forebay_block::WakeFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use std::task::Waker;
 #[derive(Debug)]
 pub(crate) struct Mail {
     letters: Mutex<VecDeque<Pending>>,
-    pub(crate) alarm: Arc<Alarm>,
-    bell: Waker,
+    pub(crate) wake_fd: Arc<WakeFd>,
+    waker: Waker,
     /// Writes whose end their submitter surely knows.
     pub(crate) heard: AtomicU64,
     is_stopped: AtomicBool,
@@ -23,11 +23,11 @@ pub(crate) struct Mail {
 
 impl Mail {
     pub(crate) fn new(capacity: usize) -> Result<Mail, Errno> {
-        let alarm = Arc::new(Alarm::new()?);
+        let wake_fd = Arc::new(WakeFd::new()?);
         Ok(Mail {
             letters: Mutex::new(VecDeque::with_capacity(capacity)),
-            bell: alarm.bell(0),
-            alarm,
+            waker: wake_fd.waker(0),
+            wake_fd,
             heard: AtomicU64::new(0),
             is_stopped: AtomicBool::new(false),
         })
@@ -35,12 +35,12 @@ impl Mail {
 
     pub(crate) fn post(&self, pending: Pending) {
         lock(&self.letters).push_back(pending);
-        self.bell.wake_by_ref();
+        self.waker.wake_by_ref();
     }
 
     /// Moves what came to the end of `backlog`; it came at `now`.
     pub(crate) fn take(&self, backlog: &mut VecDeque<Pending>, now: Span) {
-        if self.alarm.take() == 0 {
+        if self.wake_fd.take() == 0 {
             return;
         }
         let mut letters = lock(&self.letters);
@@ -53,7 +53,7 @@ impl Mail {
     /// Lets the thread end once it has finished everything.
     pub(crate) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
-        self.bell.wake_by_ref();
+        self.waker.wake_by_ref();
     }
 
     pub(crate) fn is_stopped(&self) -> bool {

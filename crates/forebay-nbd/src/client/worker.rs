@@ -257,13 +257,13 @@ impl Worker {
 
     /// Sleeps until a connection is ready, mail comes, or `longest` has passed.
     fn sleep(&mut self, longest: Option<Span>) {
-        if !self.mail.alarm.may_sleep() {
+        if !self.mail.wake_fd.may_sleep() {
             // Requests that come all the time must not keep answers from being heard.
             self.links.iter_mut().for_each(Link::look);
             return;
         }
         let mut fds = Vec::with_capacity(1 + self.links.len());
-        fds.push(PollFd::new(&*self.mail.alarm, PollFlags::IN));
+        fds.push(PollFd::new(&*self.mail.wake_fd, PollFlags::IN));
         for link in &self.links {
             fds.push(PollFd::new(&link.line, link.interest()));
         }
@@ -276,7 +276,7 @@ impl Worker {
         let mut is_ready = fds.iter().map(|fd| !fd.revents().is_empty());
         let has_mail = is_ready.next() == Some(true);
         let ready: Vec<bool> = is_ready.collect();
-        self.mail.alarm.woke(has_mail);
+        self.mail.wake_fd.woke(has_mail);
         for (link, is_ready) in self.links.iter_mut().zip(ready) {
             if is_ready || polled.is_err() {
                 link.look();

@@ -49,7 +49,7 @@ struct Processor {
 }
 
 #[derive(Debug)]
-struct Job {
+pub(super) struct Job {
     rest: Span,
     /// The first part of it that is user code.
     user_rest: Span,
@@ -59,6 +59,20 @@ struct Job {
     task: Option<(TaskKey, usize)>,
     stage: Stage,
     waiter: Option<Waiter>,
+}
+
+impl Job {
+    /// A job of `cost` for a task, with the number of its name, or for a waiter from outside.
+    pub(super) fn new(cost: JobCost, task: Option<(TaskKey, usize)>, waiter: Waiter) -> Job {
+        Job {
+            rest: cost.total,
+            user_rest: cost.user,
+            lock: cost.lock,
+            task,
+            stage: Stage::Queued,
+            waiter: Some(waiter),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,23 +108,9 @@ impl Processors {
         }
     }
 
-    /// Queues a job of `cost` for a task, with the number of its name, or for a waiter from
-    /// outside.
-    pub(super) fn submit(
-        &mut self,
-        cost: JobCost,
-        (task, waiter): (Option<(TaskKey, usize)>, Waiter),
-        now: Instant,
-        events: &mut Events,
-    ) -> u32 {
-        let job = Job {
-            rest: cost.total,
-            user_rest: cost.user,
-            lock: cost.lock,
-            task,
-            stage: Stage::Queued,
-            waiter: Some(waiter),
-        };
+    /// Queues a job.
+    pub(super) fn submit(&mut self, job: Job, now: Instant, events: &mut Events) -> u32 {
+        let task = job.task;
         let index = if let Some(index) = self.free.pop() {
             self.jobs[index as usize] = job;
             index

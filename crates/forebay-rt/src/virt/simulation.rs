@@ -1,7 +1,7 @@
 //! The whole state of a virtual runtime, and the loop that drives it.
 
 use super::events::{Event, Events};
-use super::processors::Processors;
+use super::processors::{Job, Processors};
 use super::tasks::{Body, TaskKey, Tasks, Waiter};
 use super::{ProcessorTimes, TaskReport, VirtualSettings};
 use crate::costs::{JobCost, WorkCosts};
@@ -181,9 +181,10 @@ impl Simulation {
         let waiter = state.tasks.waiter(context.waker());
         let Some(index) = *job else {
             let group = state.tasks.group(&waiter);
-            let index = state
-                .processors
-                .submit(cost, (group, waiter), now, &mut state.events);
+            let index =
+                state
+                    .processors
+                    .submit(Job::new(cost, group, waiter), now, &mut state.events);
             *job = Some(index);
             return Poll::Pending;
         };

@@ -31,7 +31,7 @@ pub(super) enum Waiter {
 /// Those that were woken since the last look. They are kept apart from everything else, so that a
 /// wake-up from any thread needs no other lock.
 #[derive(Debug, Default)]
-struct Inbox {
+struct WakeList {
     woken: Mutex<Vec<TaskKey>>,
     /// Set with each entry; looked at before the lock is taken.
     any: AtomicBool,
@@ -39,22 +39,22 @@ struct Inbox {
 
 /// What a waker of a task refers to.
 #[derive(Debug)]
-struct Bell {
+struct TaskWaker {
     key: TaskKey,
-    inbox: Arc<Inbox>,
+    wake_list: Arc<WakeList>,
     /// Set from the wake-up to the poll: several wake-ups count as one.
-    rung: AtomicBool,
+    is_woken: AtomicBool,
 }
 
-impl Wake for Bell {
+impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
-            lock(&self.inbox.woken).push(self.key);
-            self.inbox.any.store(true, Ordering::Release);
+        if !self.is_woken.swap(true, Ordering::AcqRel) {
+            lock(&self.wake_list.woken).push(self.key);
+            self.wake_list.any.store(true, Ordering::Release);
         }
     }
 }
@@ -74,7 +74,7 @@ struct Place {
     group: usize,
     state: TaskState,
     since: Instant,
-    bell: Arc<Bell>,
+    woken: Arc<TaskWaker>,
     waker: Waker,
     /// None while it is polled.
     body: Option<Body>,
@@ -91,7 +91,7 @@ pub(super) struct Tasks {
     yielded: Vec<u32>,
     /// The one that is being polled.
     running: Option<TaskKey>,
-    inbox: Arc<Inbox>,
+    wake_list: Arc<WakeList>,
     order: Prng,
     /// Every name that there ever was.
     names: Vec<&'static str>,
@@ -106,7 +106,7 @@ impl Tasks {
             ready: Vec::new(),
             yielded: Vec::new(),
             running: None,
-            inbox: Arc::new(Inbox::default()),
+            wake_list: Arc::new(WakeList::default()),
             order,
             names: Vec::new(),
         }
@@ -126,12 +126,12 @@ impl Tasks {
             id: self.next_id,
         };
         self.next_id += 1;
-        let bell = Arc::new(Bell {
+        let woken = Arc::new(TaskWaker {
             key,
-            inbox: Arc::clone(&self.inbox),
-            rung: AtomicBool::new(true),
+            wake_list: Arc::clone(&self.wake_list),
+            is_woken: AtomicBool::new(true),
         });
-        let waker = Waker::from(Arc::clone(&bell));
+        let waker = Waker::from(Arc::clone(&woken));
         let known = self.names.iter().position(|&known| known == name);
         let group = known.unwrap_or_else(|| {
             self.names.push(name);
@@ -143,7 +143,7 @@ impl Tasks {
             group,
             state: TaskState::Ready,
             since: now,
-            bell,
+            woken,
             waker: waker.clone(),
             body: Some(Body {
                 future,
@@ -191,7 +191,8 @@ impl Tasks {
     /// Makes a task ready, unless it is ready already or has ended.
     pub(super) fn make_ready(&mut self, key: TaskKey, now: Instant) {
         let place = &mut self.places[key.place as usize];
-        if place.id == key.id && place.in_use && !place.bell.rung.swap(true, Ordering::AcqRel) {
+        if place.id == key.id && place.in_use && !place.woken.is_woken.swap(true, Ordering::AcqRel)
+        {
             place.state = TaskState::Ready;
             place.since = now;
             self.ready.push(key.place);
@@ -200,10 +201,10 @@ impl Tasks {
 
     /// Moves those that were woken to the queues. `gave_way` goes after the others.
     pub(super) fn collect_woken(&mut self, gave_way: Option<TaskKey>, now: Instant) {
-        if !self.inbox.any.swap(false, Ordering::AcqRel) {
+        if !self.wake_list.any.swap(false, Ordering::AcqRel) {
             return;
         }
-        let mut woken = lock(&self.inbox.woken);
+        let mut woken = lock(&self.wake_list.woken);
         for key in woken.drain(..) {
             let place = &mut self.places[key.place as usize];
             if place.id != key.id || !place.in_use {
@@ -238,7 +239,7 @@ impl Tasks {
             id: place.id,
         };
         let body = place.body.take()?;
-        place.bell.rung.store(false, Ordering::Release);
+        place.woken.is_woken.store(false, Ordering::Release);
         self.running = Some(key);
         Some((key, body))
     }

@@ -1,11 +1,11 @@
 //! Memory that the kernel has pinned for the ring.
 
-use super::lane::Lane;
-use crate::inbox::MemoryNews;
+use super::ring::Ring;
+use super::submit_queue::MemoryNews;
 use crate::registered::{Registered, pieces};
 use crate::transfer::IoVector;
 
-impl Lane {
+impl Ring {
     pub(super) fn apply(&mut self, news: MemoryNews) {
         match news {
             MemoryNews::Use(memory) if memory.number == 0 => {}
@@ -40,11 +40,11 @@ impl Lane {
             .as_ref()
             .and_then(Registered::forgotten_place)
         {
-            if !self.ring.submission().is_empty() {
+            if !self.uring.submission().is_empty() {
                 // A refused request stays in the ring, and `enter` gets the same error.
-                let _taken = self.ring.submit();
+                let _taken = self.uring.submit();
             }
-            if !self.ring.submission().is_empty() {
+            if !self.uring.submission().is_empty() {
                 break;
             }
             // If the kernel kept the memory, it stays pinned until the table entry is used again or
@@ -65,7 +65,7 @@ impl Lane {
         // and as long as that is so it is the same memory (`Memory::new`).
         let updated = unsafe {
             let ranges = std::slice::from_raw_parts(ranges.as_ptr().cast(), 1);
-            self.ring
+            self.uring
                 .submitter()
                 .register_buffers_update(place as u32, ranges, None)
         };

@@ -1,8 +1,8 @@
 //! Counts the requests that pass.
 
-use crate::io::{Ending, Intercept, Io, Memory};
-use crate::request::{IoKind, ObjectId};
-use crate::{Geometry, Store, Unwritten};
+use crate::Store;
+use crate::io::{Ending, Intercept, Io};
+use crate::request::IoKind;
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_rt::Rt;
@@ -83,9 +83,7 @@ impl CountStore {
 }
 
 impl Store for CountStore {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
+    forward_to!(inner);
 
     fn submit(&self, mut io: Io) {
         let request = io.request();
@@ -103,30 +101,6 @@ impl Store for CountStore {
             submitted: self.rt.now(),
         }));
         self.inner.submit(io);
-    }
-
-    fn inner(&self) -> Vec<&dyn Store> {
-        vec![&*self.inner]
-    }
-
-    fn is_read_only(&self, object: ObjectId) -> bool {
-        self.inner.is_read_only(object)
-    }
-
-    fn attached(&self, unwritten: Arc<dyn Unwritten>) {
-        self.inner.attached(unwritten);
-    }
-
-    fn length_bytes(&self, object: ObjectId) -> Option<u64> {
-        self.inner.length_bytes(object)
-    }
-
-    fn register_memory(&self, memory: &Memory) {
-        self.inner.register_memory(memory);
-    }
-
-    fn forget_memory(&self, memory: &Memory) {
-        self.inner.forget_memory(memory);
     }
 }
 

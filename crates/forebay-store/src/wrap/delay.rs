@@ -1,9 +1,9 @@
 //! Each request takes longer: by a fixed span for its kind, any number of them at once.
 
 use super::Held;
-use crate::io::{Io, Memory};
-use crate::request::{IoKind, ObjectId};
-use crate::{Geometry, Store, Unwritten};
+use crate::Store;
+use crate::io::Io;
+use crate::request::IoKind;
 use forebay_base::Span;
 use forebay_rt::Rt;
 use std::sync::Arc;
@@ -46,9 +46,7 @@ impl DelayStore {
 }
 
 impl Store for DelayStore {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
+    forward_to!(inner);
 
     fn submit(&self, io: Io) {
         let span = match io.request().kind {
@@ -60,30 +58,6 @@ impl Store for DelayStore {
             return self.inner.submit(io);
         }
         submit_later(&self.rt, &self.inner, io, span);
-    }
-
-    fn inner(&self) -> Vec<&dyn Store> {
-        vec![&*self.inner]
-    }
-
-    fn is_read_only(&self, object: ObjectId) -> bool {
-        self.inner.is_read_only(object)
-    }
-
-    fn attached(&self, unwritten: Arc<dyn Unwritten>) {
-        self.inner.attached(unwritten);
-    }
-
-    fn length_bytes(&self, object: ObjectId) -> Option<u64> {
-        self.inner.length_bytes(object)
-    }
-
-    fn register_memory(&self, memory: &Memory) {
-        self.inner.register_memory(memory);
-    }
-
-    fn forget_memory(&self, memory: &Memory) {
-        self.inner.forget_memory(memory);
     }
 }
 

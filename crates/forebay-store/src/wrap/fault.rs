@@ -2,10 +2,10 @@
 
 use super::Held;
 use super::delay::submit_later;
+use crate::Store;
 use crate::error::Failure;
-use crate::io::{Io, Memory};
+use crate::io::Io;
 use crate::request::{IoKind, ObjectId, Request};
-use crate::{Geometry, Store, Unwritten};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Prng, Span};
 use forebay_rt::Rt;
@@ -198,9 +198,7 @@ impl Script {
 }
 
 impl Store for FaultStore {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
+    forward_to!(inner);
 
     fn submit(&self, io: Io) {
         // What is made durable is left to commits, so that their faults strike it.
@@ -213,30 +211,6 @@ impl Store for FaultStore {
             Some(FaultAction::Delay(span)) => submit_later(&self.rt, &self.inner, io, span),
             Some(FaultAction::Torn { pages, failure }) => self.tear(io, pages, failure),
         }
-    }
-
-    fn inner(&self) -> Vec<&dyn Store> {
-        vec![&*self.inner]
-    }
-
-    fn is_read_only(&self, object: ObjectId) -> bool {
-        self.inner.is_read_only(object)
-    }
-
-    fn attached(&self, unwritten: Arc<dyn Unwritten>) {
-        self.inner.attached(unwritten);
-    }
-
-    fn length_bytes(&self, object: ObjectId) -> Option<u64> {
-        self.inner.length_bytes(object)
-    }
-
-    fn register_memory(&self, memory: &Memory) {
-        self.inner.register_memory(memory);
-    }
-
-    fn forget_memory(&self, memory: &Memory) {
-        self.inner.forget_memory(memory);
     }
 }
 

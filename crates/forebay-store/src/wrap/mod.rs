@@ -1,6 +1,39 @@
 //! Stores around stores: each does one thing and keeps the geometry of the store that it wraps, and
 //! they can be stacked.
 
+/// What a wrapper leaves to the store that it wraps: all but `submit`.
+macro_rules! forward_to {
+    ($($inner:ident).+) => {
+        fn geometry(&self) -> crate::Geometry {
+            self.$($inner).+.geometry()
+        }
+
+        fn inner(&self) -> Vec<&dyn crate::Store> {
+            vec![&*self.$($inner).+]
+        }
+
+        fn is_read_only(&self, object: crate::ObjectId) -> bool {
+            self.$($inner).+.is_read_only(object)
+        }
+
+        fn attached(&self, unwritten: std::sync::Arc<dyn crate::Unwritten>) {
+            self.$($inner).+.attached(unwritten);
+        }
+
+        fn length_bytes(&self, object: crate::ObjectId) -> Option<u64> {
+            self.$($inner).+.length_bytes(object)
+        }
+
+        fn register_memory(&self, memory: &crate::io::Memory) {
+            self.$($inner).+.register_memory(memory);
+        }
+
+        fn forget_memory(&self, memory: &crate::io::Memory) {
+            self.$($inner).+.forget_memory(memory);
+        }
+    };
+}
+
 mod count;
 mod delay;
 mod fault;

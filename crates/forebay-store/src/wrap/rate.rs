@@ -6,9 +6,9 @@
 //! wait.
 
 use super::Held;
-use crate::io::{Io, Memory};
-use crate::request::{IoKind, ObjectId, Request};
-use crate::{Geometry, Store, Unwritten};
+use crate::Store;
+use crate::io::Io;
+use crate::request::{IoKind, Request};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_rt::Rt;
@@ -142,9 +142,7 @@ impl RateStore {
 }
 
 impl Store for RateStore {
-    fn geometry(&self) -> Geometry {
-        self.medium.inner.geometry()
-    }
+    forward_to!(medium.inner);
 
     fn submit(&self, io: Io) {
         let medium = &self.medium;
@@ -160,30 +158,6 @@ impl Store for RateStore {
         if !served {
             medium.rt.spawn("store medium", serve(Arc::clone(medium)));
         }
-    }
-
-    fn inner(&self) -> Vec<&dyn Store> {
-        vec![&*self.medium.inner]
-    }
-
-    fn is_read_only(&self, object: ObjectId) -> bool {
-        self.medium.inner.is_read_only(object)
-    }
-
-    fn attached(&self, unwritten: Arc<dyn Unwritten>) {
-        self.medium.inner.attached(unwritten);
-    }
-
-    fn length_bytes(&self, object: ObjectId) -> Option<u64> {
-        self.medium.inner.length_bytes(object)
-    }
-
-    fn register_memory(&self, memory: &Memory) {
-        self.medium.inner.register_memory(memory);
-    }
-
-    fn forget_memory(&self, memory: &Memory) {
-        self.medium.inner.forget_memory(memory);
     }
 }
 

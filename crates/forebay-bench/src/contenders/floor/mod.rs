@@ -188,7 +188,7 @@ impl Contender for Floor {
                 }
                 Ok(cached_remark(are_direct))
             }
-            Phase::Growth | Phase::Slow | Phase::Mix | Phase::Memory => Ok(Vec::new()),
+            _ => Ok(Vec::new()),
         }
     }
 

@@ -59,7 +59,7 @@ impl EventLog {
             .expect("nothing panics while it holds this")
     }
 
-    fn note_batch(&self, at: Instant, pages: u64) {
+    fn record_batch(&self, at: Instant, pages: u64) {
         if let Some(before) = RECLAIM_SEEN.replace(Some(at))
             && pages > 0
         {
@@ -76,8 +76,10 @@ impl EventSink for EventLog {
             Event::BalanceDirtyPages { record, .. } => {
                 self.noted().pauses.record(record.pause_us * 1_000);
             }
-            Event::MmVmscanLruShrinkInactive { nr_scanned, .. } => self.note_batch(at, nr_scanned),
-            Event::MmVmscanLruShrinkActive { nr_taken, .. } => self.note_batch(at, nr_taken),
+            Event::MmVmscanLruShrinkInactive { nr_scanned, .. } => {
+                self.record_batch(at, nr_scanned);
+            }
+            Event::MmVmscanLruShrinkActive { nr_taken, .. } => self.record_batch(at, nr_taken),
             Event::MmVmscanKswapdWake { .. }
             | Event::MmVmscanDirectReclaimBegin { .. }
             | Event::MmVmscanThrottled { .. } => RECLAIM_SEEN.set(Some(at)),

@@ -155,7 +155,7 @@ impl Growth {
                 let prng = seed.child(&format!("writer {writer}"));
                 self.rt.spawn("writer", async move {
                     // The bytes are right wherever the step ends: each page keeps its number.
-                    let written = write_some(&rt, &file, prng, (each, pages)).await;
+                    let written = write_some(&rt, &file, prng, each, pages).await;
                     assert!(written.is_ok(), "memory takes it: {written:?}");
                 })
             })
@@ -198,7 +198,8 @@ async fn write_some(
     rt: &Rt,
     file: &File,
     mut prng: Prng,
-    (writes, pages): (u64, u64),
+    writes: u64,
+    pages: u64,
 ) -> Result<(), forebay::AccessError> {
     let mut page = vec![0; PAGE_BYTES];
     for written in 0..writes {

@@ -144,7 +144,7 @@ impl Forebay {
                 .order
                 .lock()
                 .expect("nothing panics while it holds this");
-            let reads = read_batches(&open.data, step.depth, &mut order, (watch, end_ns))?;
+            let reads = read_batches(&open.data, step.depth, &mut order, watch, end_ns)?;
             let elapsed_ns = watch.elapsed().as_nanos();
             let busy_ns = processor_ns_since(busy_before_ns)?;
             return Ok(miss::rates(reads, elapsed_ns, busy_ns));
@@ -269,9 +269,15 @@ impl Forebay {
     fn read_zipf_beside_writer(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
         let zipf = self.hot_pages.among(self.layout.data_pages());
         let open = self.opened()?;
-        let mut reader = Handle::random(&open.data)?;
-        let writer = (Handle::new(&open.slow), self.layout.data_bytes());
-        mix::beside_writer(Who::Forebay, (&mut reader, &zipf), writer, step, || Ok(()))
+        let reader = mix::Reader {
+            file: &mut Handle::random(&open.data)?,
+            zipf: &zipf,
+        };
+        let writer = mix::Writer {
+            file: Handle::new(&open.slow),
+            bytes: self.layout.data_bytes(),
+        };
+        mix::beside_writer(Who::Forebay, reader, writer, step, || Ok(()))
     }
 
     /// Reads the data through the full cache, so that it reclaims, and reports what memory costs.
@@ -316,14 +322,7 @@ impl Contender for Forebay {
                 .sets
                 .iter()
                 .try_for_each(|set| read_through(set, u64::MAX))?,
-            Phase::Stream
-            | Phase::Order
-            | Phase::Mixed
-            | Phase::Commit
-            | Phase::Slow
-            | Phase::Mix
-            | Phase::Memory
-            | Phase::Growth => {}
+            _ => {}
         }
         if preparation.phase == Phase::Dirty {
             remarks.push("forebay: limits on dirty pages out of reach, as the kernel's are".into());
@@ -442,7 +441,8 @@ fn read_batches(
     file: &File,
     depth: u32,
     order: &mut MissOrder,
-    (watch, end_ns): (Stopwatch, u64),
+    watch: Stopwatch,
+    end_ns: u64,
 ) -> Result<u64, BenchError> {
     let file = Handle::random(file)?;
     let mut pages = AlignedBytes::new(miss::BATCH_PAGES * PAGE_BYTES, PAGE_BYTES);

@@ -1,10 +1,9 @@
-//! The answer to each request of the control socket.
+//! The answer to each request.
 
 use super::feed::{Feed, News};
 use super::request::{Request, Unserved};
 use crate::daemon::metrics::{self, Beside};
 use crate::daemon::say::say;
-use crate::daemon::scrape::CONTENT_TYPE;
 use forebay::{BuildError, Cache, Changes};
 use forebay_base::Span;
 use forebay_base::sync::Arc;
@@ -40,6 +39,7 @@ pub(super) struct Answer {
 const OK: &str = "200 OK";
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 impl Answer {
     /// `value` as JSON, in one line.
@@ -50,6 +50,14 @@ impl Answer {
             status,
             kind: JSON,
             body,
+        }
+    }
+
+    fn text(status: &'static str, text: &str) -> Answer {
+        Answer {
+            status,
+            kind: TEXT,
+            body: text.into(),
         }
     }
 
@@ -84,11 +92,7 @@ impl Source {
     /// The answer to `request`.
     pub(super) fn answer(&self, request: &Request) -> Answer {
         match (&*request.method, &*request.path) {
-            ("GET", "/metrics") => Answer {
-                status: OK,
-                kind: CONTENT_TYPE,
-                body: metrics::of(&self.cache, &(self.beside)()).into_bytes(),
-            },
+            ("GET", "/metrics") => self.metrics(),
             ("GET", "/state") => Answer::json(OK, &self.state()),
             ("GET", "/why") => with_last(request, |last| self.why(last)),
             ("GET", "/stalls") => with_last(request, |last| Stalls::of(&self.cache, last)),
@@ -97,11 +101,28 @@ impl Source {
                 Answer::error("405 Method Not Allowed", "ask for it with GET")
             }
             (_, "/set") => Answer::error("405 Method Not Allowed", "set with POST"),
-            _ => Answer {
-                status: "404 Not Found",
-                kind: TEXT,
-                body: HELP.into(),
-            },
+            _ => Answer::text("404 Not Found", HELP),
+        }
+    }
+
+    /// The answer to `request` of somebody who may be anybody.
+    pub(super) fn public_answer(&self, request: &Request) -> Answer {
+        match (&*request.method, &*request.path) {
+            ("GET", "/metrics") => self.metrics(),
+            ("GET", _) => Answer::text("404 Not Found", "try /metrics\n"),
+            ("POST", "/set") => {
+                let text = "knobs are set over the control socket only\n";
+                Answer::text("403 Forbidden", text)
+            }
+            _ => Answer::text("400 Bad Request", "only GET is served\n"),
+        }
+    }
+
+    fn metrics(&self) -> Answer {
+        Answer {
+            status: OK,
+            kind: OPEN_METRICS,
+            body: metrics::of(&self.cache, &(self.beside)()).into_bytes(),
         }
     }
 

@@ -1,16 +1,19 @@
-//! One client of the control socket: a request, an answer, and the end.
+//! One client: a request, an answer, and the end.
 
 use super::answers::{self, Answer, Source};
 use super::feed::Hearing;
 use super::lines;
+use super::listener::Audience;
 use super::request::{REQUEST_LIMIT_BYTES, Request, parse};
 use forebay_base::{Instant, Span};
 use rustix::event::PollFlags;
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{ErrorKind, Read, Write};
 
 /// A client that sends no request, or reads nothing of its answer, for this long is disconnected.
 pub(super) const PATIENCE: Span = Span::from_secs(5);
+/// A client that anybody may be has this long for its request, and as long for its whole answer,
+/// however it goes about reading it.
+const PUBLIC_PATIENCE: Span = Span::from_secs(1);
 /// The same for a client that listens. A client whose user reads slowly stays, and one that never
 /// reads does not keep its place.
 const LISTENER_PATIENCE: Span = Span::from_secs(60);
@@ -35,8 +38,9 @@ enum Stage {
     Listening(Hearing),
 }
 
-pub(super) struct Client {
-    pub(super) stream: UnixStream,
+pub(super) struct Client<S> {
+    pub(super) stream: S,
+    audience: Audience,
     stage: Stage,
     output: Vec<u8>,
     sent: usize,
@@ -46,18 +50,27 @@ pub(super) struct Client {
     deadline: Instant,
 }
 
-impl Client {
+impl<S: Read + Write> Client<S> {
     /// A client that connected at `now`.
-    pub(super) fn new(stream: UnixStream, now: Instant) -> io::Result<Client> {
-        stream.set_nonblocking(true)?;
-        Ok(Client {
+    pub(super) fn new(stream: S, audience: Audience, now: Instant) -> Client<S> {
+        let mut client = Client {
             stream,
+            audience,
             stage: Stage::Asking(Vec::new()),
             output: Vec::new(),
             sent: 0,
             has_more: false,
-            deadline: now + PATIENCE,
-        })
+            deadline: now,
+        };
+        client.deadline = now + client.patience();
+        client
+    }
+
+    fn patience(&self) -> Span {
+        match self.audience {
+            Audience::Owner => PATIENCE,
+            Audience::Public => PUBLIC_PATIENCE,
+        }
     }
 
     /// Bytes that it has not read.
@@ -108,13 +121,21 @@ impl Client {
             return false;
         }
         if has_room && let Stage::Waiting(request) = &self.stage {
-            (self.output, self.stage) = begin(request, source);
-            self.deadline = now + PATIENCE;
+            (self.output, self.stage) = begin(request, self.audience, source);
+            self.deadline = now + self.patience();
         }
         match self.stage {
-            Stage::Answering => self.write(now + PATIENCE) && self.unread_bytes() > 0,
+            Stage::Answering => self.write(self.next_deadline(now)) && self.unread_bytes() > 0,
             Stage::Listening(_) => self.is_there() && self.send_events(now, source),
             _ => true,
+        }
+    }
+
+    /// The deadline of a client that has just taken a part of its answer.
+    fn next_deadline(&self, now: Instant) -> Instant {
+        match self.audience {
+            Audience::Owner => now + PATIENCE,
+            Audience::Public => self.deadline,
         }
     }
 
@@ -212,7 +233,10 @@ impl Client {
 }
 
 /// The first bytes for a client that sent `request`, and how far it is then.
-fn begin(request: &Request, source: &Source) -> (Vec<u8>, Stage) {
+fn begin(request: &Request, audience: Audience, source: &Source) -> (Vec<u8>, Stage) {
+    if audience == Audience::Public {
+        return (source.public_answer(request).bytes(), Stage::Answering);
+    }
     if !answers::is_for_events(request) {
         return (source.answer(request).bytes(), Stage::Answering);
     }

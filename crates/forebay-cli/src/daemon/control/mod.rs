@@ -1,12 +1,14 @@
-//! The control socket of a server: its state and its knobs, for the user that it runs as.
+//! The small server of HTTP in every daemon: its state and its knobs at the control socket, for the
+//! user that it runs as, and its metrics at an address, for everybody who can reach it.
 //!
-//! One thread answers. What it holds is bounded: clients, the bytes of their requests, and the
-//! bytes of answers that they have not read.
+//! One thread for each of them answers. What it holds is bounded: clients, the bytes of their
+//! requests, and the bytes of answers that they have not read.
 
 mod answers;
 mod client;
 mod feed;
 mod lines;
+mod listener;
 mod request;
 mod turns;
 
@@ -17,6 +19,9 @@ use crate::daemon::say::say;
 use crate::error::CommandError;
 use forebay_control::place;
 use forebay_nbd::PrivateSocket;
+use listener::Listener;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 /// The control socket of this process. Its path is removed with it.
@@ -55,11 +60,31 @@ fn listen(path: &Path, source: impl FnOnce(PathBuf) -> Source) -> Result<Control
         PrivateSocket::bind(path).map_err(|error| CommandError::Served(error.to_string()))?;
     let listener = socket.listener().try_clone().map_err(failed())?;
     listener.set_nonblocking(true).map_err(failed())?;
-    let answering = forebay_rt::thread::spawn_small("control", move || {
-        turns::answer_all(&listener, &source);
-    });
-    // It answers until the program ends.
-    drop(answering.map_err(failed())?);
+    answer("control", listener, source).map_err(failed())?;
     say(format_args!("control socket at {}", path.display()));
     Ok(Control { _socket: socket })
+}
+
+/// Answers requests for metrics at `address`, and announces it, with the port that was chosen if it
+/// was 0, and who can read them.
+pub(crate) fn start_metrics(address: SocketAddr, source: Source) -> Result<(), CommandError> {
+    let failed = || CommandError::system("listen for metrics");
+    let listener = TcpListener::bind(address).map_err(failed())?;
+    listener.set_nonblocking(true).map_err(failed())?;
+    let bound = listener.local_addr().map_err(failed())?;
+    answer("metrics", listener, source).map_err(failed())?;
+    say(format_args!("metrics at http://{bound}/metrics"));
+    if !bound.ip().is_loopback() {
+        say("everybody that can reach this address gets them, without a password");
+    }
+    Ok(())
+}
+
+/// Answers until the program ends, on a thread called `name`.
+fn answer(
+    name: &'static str,
+    listener: impl Listener + Send + 'static,
+    source: Source,
+) -> io::Result<()> {
+    forebay_rt::thread::spawn_small(name, move || turns::answer_all(&listener, &source)).map(drop)
 }

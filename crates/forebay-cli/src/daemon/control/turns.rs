@@ -1,13 +1,12 @@
-//! The thread of the control socket: whose turn it is.
+//! The thread that answers the clients of a listener: whose turn it is.
 
 use super::answers::Source;
 use super::client::Client;
+use super::listener::Listener;
 use forebay_base::{Instant, Span};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt::socket_peercred;
-use rustix::process::geteuid;
-use std::io::ErrorKind;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 
 /// Most clients at the same time. Further ones wait until one has finished or is disconnected.
 const CLIENTS_LIMIT: usize = 16;
@@ -19,7 +18,7 @@ const LOOK_EVERY: Span = Span::from_millis(100);
 const RETRY_AFTER: Span = Span::from_millis(200);
 
 /// Answers all clients, until the program ends.
-pub(super) fn answer_all(listener: &UnixListener, source: &Source) {
+pub(super) fn answer_all(listener: &impl Listener, source: &Source) {
     let mut turns = Turns {
         clients: Vec::new(),
         accepts_from: Instant::ZERO,
@@ -33,21 +32,21 @@ pub(super) fn answer_all(listener: &UnixListener, source: &Source) {
     }
 }
 
-struct Turns {
-    clients: Vec<Client>,
+struct Turns<S> {
+    clients: Vec<Client<S>>,
     /// The next client is accepted from then on.
     accepts_from: Instant,
     /// Another answer is made only while the clients have less than this still to read.
     unread_limit_bytes: usize,
 }
 
-impl Turns {
+impl<S: Read + Write + AsFd> Turns<S> {
     fn accepts(&self, now: Instant) -> bool {
         self.clients.len() < CLIENTS_LIMIT && now >= self.accepts_from
     }
 
     /// Returns when there may be something to do.
-    fn wait(&self, listener: &UnixListener, now: Instant) {
+    fn wait(&self, listener: &impl Listener<Stream = S>, now: Instant) {
         let awaited = self.clients.iter().filter_map(|client| {
             let flags = client.awaited()?;
             Some(PollFd::new(&client.stream, flags))
@@ -65,7 +64,7 @@ impl Turns {
     fn timeout(&self, now: Instant) -> Option<Span> {
         // Others may have made room in the last turn after such a client was looked at.
         let has_room = self.unread_bytes() < self.unread_limit_bytes;
-        let goes_on = |it: &Client| it.has_more() || (has_room && it.waits_for_room());
+        let goes_on = |it: &Client<S>| it.has_more() || (has_room && it.waits_for_room());
         if self.clients.iter().any(goes_on) {
             return Some(Span::ZERO);
         }
@@ -81,13 +80,13 @@ impl Turns {
         self.clients.iter().map(Client::unread_bytes).sum()
     }
 
-    fn accept(&mut self, listener: &UnixListener, now: Instant) {
+    fn accept<L: Listener<Stream = S>>(&mut self, listener: &L, now: Instant) {
         while self.accepts(now) {
-            match listener.accept() {
-                Ok((stream, _)) if is_allowed(&stream) => {
-                    self.clients.extend(Client::new(stream, now));
+            match listener.next() {
+                Ok(stream) => {
+                    let client = |stream| Client::new(stream, L::AUDIENCE, now);
+                    self.clients.extend(stream.map(client));
                 }
-                Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => self.accepts_from = now + RETRY_AFTER,
@@ -106,11 +105,6 @@ impl Turns {
             stays
         });
     }
-}
-
-/// Whether the other side runs as our user, or as root.
-fn is_allowed(stream: &UnixStream) -> bool {
-    socket_peercred(stream).is_ok_and(|peer| peer.uid == geteuid() || peer.uid.is_root())
 }
 
 fn timespec(span: Span) -> Timespec {

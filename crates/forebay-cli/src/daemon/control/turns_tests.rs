@@ -1,5 +1,6 @@
 use super::*;
 use crate::daemon::control::Feed;
+use crate::daemon::control::listener::Audience;
 use crate::daemon::metrics::Beside;
 use forebay::event::{Event, EventSink};
 use forebay::{Cache, Settings};
@@ -8,11 +9,12 @@ use forebay_rt::Rt;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use std::io::{Read, Write};
 use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 /// Turns without a listener, whose clients are made here.
 struct Bench {
-    turns: Turns,
+    turns: Turns<UnixStream>,
     source: Source,
 }
 
@@ -42,15 +44,24 @@ impl Bench {
 
     /// The other end of a new client, to which the server can send little at once.
     fn client(&mut self) -> UnixStream {
+        self.client_of(Audience::Owner)
+    }
+
+    fn client_of(&mut self, audience: Audience) -> UnixStream {
         let (theirs, ours) = UnixStream::pair().expect("the test set it up");
         set_socket_send_buffer_size(&ours, 4 << 10).expect("the test set it up");
-        let client = Client::new(ours, Instant::ZERO).expect("the test set it up");
+        ours.set_nonblocking(true).expect("the test set it up");
+        let client = Client::new(ours, audience, Instant::ZERO);
         self.turns.clients.push(client);
         theirs
     }
 
     fn go_round(&mut self) {
-        self.turns.go_round(Instant::ZERO, &self.source);
+        self.go_round_at(Span::ZERO);
+    }
+
+    fn go_round_at(&mut self, after: Span) {
+        self.turns.go_round(Instant::ZERO + after, &self.source);
     }
 
     fn does_not_wait(&self) -> bool {
@@ -148,4 +159,48 @@ fn a_listener_that_reads_at_once_gets_a_part_in_each_turn() {
     assert!(bench.does_not_wait());
     assert_eq!(reported(&mut bench), 44);
     assert!(!bench.does_not_wait());
+}
+
+#[test]
+fn the_public_gets_metrics_and_nothing_else() {
+    let mut bench = Bench::with_limit(UNREAD_LIMIT_BYTES);
+    let mut answered = |request: &str| {
+        let mut client = bench.client_of(Audience::Public);
+        client
+            .write_all(request.as_bytes())
+            .expect("the test set it up");
+        bench.go_round();
+        status(&mut client)
+    };
+    assert_eq!(
+        answered("GET /metrics?x=1 HTTP/1.1\r\n\r\n"),
+        "HTTP/1.1 200"
+    );
+    for target in ["/", "/state", "/why", "/stalls", "/events"] {
+        let request = format!("GET {target} HTTP/1.1\r\n\r\n");
+        assert_eq!(answered(&request), "HTTP/1.1 404", "{target}");
+    }
+    assert_eq!(answered("POST /set HTTP/1.1\r\n\r\n"), "HTTP/1.1 403");
+    assert_eq!(answered("PUT /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 400");
+}
+
+#[test]
+fn a_public_client_that_is_idle_or_reads_slowly_is_disconnected() {
+    let mut bench = Bench::with_limit(UNREAD_LIMIT_BYTES);
+    let (_idle, mut slow) = (
+        bench.client_of(Audience::Public),
+        bench.client_of(Audience::Public),
+    );
+    ask(&mut slow, "/metrics");
+    bench.go_round();
+    assert_eq!(bench.turns.clients.len(), 2);
+    // It takes a part each time, and the owner of the server could go on like that.
+    for tenths in 1..10 {
+        assert_eq!(status(&mut slow).len(), 12);
+        bench.go_round_at(Span::from_millis(100 * tenths));
+    }
+    assert_eq!(bench.turns.clients.len(), 2);
+    assert_eq!(bench.turns.timeout(Instant::ZERO), Some(Span::from_secs(1)));
+    bench.go_round_at(Span::from_secs(1));
+    assert!(bench.turns.clients.is_empty());
 }

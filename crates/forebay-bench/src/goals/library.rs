@@ -1,28 +1,23 @@
-//! The table of goals.
+//! The goals of the bench of the library.
 
-use super::goal::{Goal, goal};
-use super::numbers::{DEEP, FOUR, Numbers, ONE, SIXTEEN, least_of, most_of, worse};
-use crate::contender::Phase::{
-    self, Commit, Dirty, Hit, Memory, Miss, Mix, Mixed, Order, Slow, Stream,
-};
+use super::numbers::{DEEP, FOUR, Numbers, ONE, SIXTEEN, least_of, most_of, named};
+use super::{Goal, goal};
+use crate::contender::Phase::{Commit, Dirty, Hit, Memory, Miss, Mix, Mixed, Order, Slow, Stream};
 use crate::contender::{Percentiles, Who};
 
-/// How a goal is measured, for any contender for which it has a meaning.
-pub(super) type Measure = fn(&Numbers<'_>) -> Option<f64>;
-
-pub(super) const GOALS: &[Goal<Phase, Measure>] = &[
+pub(crate) const GOALS: &[Goal] = &[
     goal(Hit, "a copy, against the plain copy of a page")
         .at_most(1.25, "x", |n| n.over_floor(Hit, "copy", ONE)),
     goal(Hit, "the kernel's pread, against a copy").at_least(2.0, "x", |n| {
-        let pread = n.figure_of(Who::Kernel, Hit, "copy", ONE)?.value;
+        let pread = n.of(Who::Kernel, &named(Hit, "copy", ONE))?;
         Some(pread / n.own(Hit, "copy", ONE)?)
     }),
     goal(Hit, "a page of a vectored read, against the plain copy").at_most(0.9, "x", |n| {
-        Some(n.own(Hit, "vectored", ONE)? / n.floor(Hit, "copy", ONE)?)
+        Some(n.own(Hit, "vectored", ONE)? / n.of(Who::Floor, &named(Hit, "copy", ONE))?)
     }),
     goal(Hit, "2 threads, against 1").at_least(1.8, "x", |n| n.scaling(Hit, "copy", "copy")),
     goal(Hit, "a guard, over touching the page by plain index").at_most(25.0, "ns", |n| {
-        Some(n.own(Hit, "guard", ONE)? - n.floor(Hit, "guard", ONE)?)
+        Some(n.own(Hit, "guard", ONE)? - n.of(Who::Floor, &named(Hit, "guard", ONE))?)
     }),
     goal(Dirty, "an overwrite, against the plain copy of a page")
         .at_most(1.4, "x", |n| n.over_floor(Dirty, "overwrite", ONE)),
@@ -40,15 +35,15 @@ pub(super) const GOALS: &[Goal<Phase, Measure>] = &[
     goal(Stream, "4 writers, against the raw sequential rate")
         .at_least(0.97, "x", |n| n.over_floor(Stream, "rate", FOUR)),
     goal(Stream, "p99.9 of a write, against p50, 1 or 4 writers").at_most(4.0, "x", |n| {
-        let of = |writers| {
-            let write = n.write(Stream, writers)?;
+        most_of(&[ONE, FOUR], |writers| {
+            let write = n.percentiles(Stream, "write", writers)?;
             Some(write.p999 / write.p50)
-        };
-        worse(of(ONE), of(FOUR))
+        })
     }),
     goal(Stream, "the longest write, 1 or 4 writers").at_most(200.0, "ms", |n| {
-        let of = |writers| Some(n.write(Stream, writers)?.max / 1e3);
-        worse(of(ONE), of(FOUR))
+        most_of(&[ONE, FOUR], |writers| {
+            Some(n.percentiles(Stream, "write", writers)?.max / 1e3)
+        })
     }),
     goal(Stream, "longest time without progress, 1 or 4 writers")
         .at_most(200.0, "ms", |n| n.longest_gap_ms(Stream)),
@@ -57,8 +52,12 @@ pub(super) const GOALS: &[Goal<Phase, Measure>] = &[
     goal(Slow, "rate, against the disk's 30 MB/s").at_least(0.97, "x", |n| {
         n.own(Slow, "rate", FOUR).map(|rate| rate / 30.0)
     }),
-    goal(Slow, "p99.9 of a write").at_most(50.0, "ms", |n| Some(n.write(Slow, FOUR)?.p999 / 1e3)),
-    goal(Slow, "the longest write").at_most(200.0, "ms", |n| Some(n.write(Slow, FOUR)?.max / 1e3)),
+    goal(Slow, "p99.9 of a write").at_most(50.0, "ms", |n| {
+        Some(n.percentiles(Slow, "write", FOUR)?.p999 / 1e3)
+    }),
+    goal(Slow, "the longest write").at_most(200.0, "ms", |n| {
+        Some(n.percentiles(Slow, "write", FOUR)?.max / 1e3)
+    }),
     goal(Slow, "mean dirty level, off the setpoint by").at_most(10.0, "%", |n| {
         let level = n.own(Slow, "mean dirty level", FOUR)?;
         let setpoint = n.own(Slow, "setpoint", FOUR)?;
@@ -113,7 +112,7 @@ pub(super) const GOALS: &[Goal<Phase, Measure>] = &[
     goal(Mixed, "p99.9 of 70/30, against the kernel")
         .at_most(1.0, "x", |n| mixed_part(n, "70/30", |p| p.p999)),
     goal(Commit, "p50 of overwrites, 1 thread, against raw ones").at_most(1.1, "x", |n| {
-        n.part_over(Who::Floor, |p| p.p50, (Commit, "overwrite", ONE))
+        n.part_over(Who::Floor, |p| p.p50, &named(Commit, "overwrite", ONE))
     }),
     goal(Commit, "sleeps of overwrites, 1 thread")
         .at_most(3.0, "a commit", |n| n.own(Commit, "overwrite sleeps", ONE)),
@@ -123,7 +122,7 @@ pub(super) const GOALS: &[Goal<Phase, Measure>] = &[
         commits_over_floor(n, "overwrite rate, own files")
     }),
     goal(Commit, "p50 of appends, 1 thread, against raw ones").at_most(1.1, "x", |n| {
-        n.part_over(Who::Floor, |p| p.p50, (Commit, "append", ONE))
+        n.part_over(Who::Floor, |p| p.p50, &named(Commit, "append", ONE))
     }),
     goal(Commit, "sleeps of appends, 1 thread")
         .at_most(3.0, "a commit", |n| n.own(Commit, "append sleeps", ONE)),
@@ -152,7 +151,7 @@ fn mixed_over_kernel(n: &Numbers<'_>, metric: &str) -> Option<f64> {
 
 fn mixed_part(n: &Numbers<'_>, metric: &str, of: fn(&Percentiles) -> f64) -> Option<f64> {
     most_of(&[ONE, FOUR, SIXTEEN], |threads| {
-        n.part_over(Who::Kernel, of, (Mixed, metric, threads))
+        n.part_over(Who::Kernel, of, &named(Mixed, metric, threads))
     })
 }
 

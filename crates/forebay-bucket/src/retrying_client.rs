@@ -1,13 +1,12 @@
 //! Asks a bucket with patience: it waits after each try without an answer, for longer each time,
 //! and gives up at last.
 
-use crate::bucket::{Bucket, ParentVolume, Trouble};
-use crate::pausing::pause_while;
+use crate::bucket::{Bucket, CallError, ParentVolume};
 use crate::statistics::{BucketStatistics, Traffic};
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
-use forebay_rt::thread::Stopwatch;
+use forebay_rt::thread::{Stopwatch, pause_current};
 use forebay_rt::{panic_text, say};
 use forebay_store::Failure;
 use forebay_volume::{Append, Appended, Call, Progress, Reply};
@@ -30,8 +29,23 @@ const BAD_LIMIT: usize = 1_000;
 const SAID_AFTER: Span = Span::from_secs(2);
 const SAID_AFTER_OPENING: Span = Span::from_millis(500);
 
+/// How long it takes at most until the end of a pause is noticed.
+const LOOK: Span = Span::from_millis(100);
+
+/// Waits for `longest`, as long as it `goes_on`, which is asked first and ten times a second.
+pub(crate) fn pause_while(longest: Span, mut goes_on: impl FnMut() -> bool) {
+    let clock = Stopwatch::start();
+    while goes_on() {
+        let left = longest.saturating_sub(clock.elapsed());
+        if left == Span::ZERO {
+            return;
+        }
+        pause_current(left.min(LOOK));
+    }
+}
+
 /// Asks one bucket.
-pub(crate) struct Asker {
+pub(crate) struct RetryingClient {
     bucket: Arc<dyn Bucket>,
     /// What people call the volume.
     name: String,
@@ -65,9 +79,13 @@ impl Tries {
     }
 }
 
-impl Asker {
-    pub(crate) fn new(bucket: Arc<dyn Bucket>, name: String, answer_timeout: Span) -> Asker {
-        Asker {
+impl RetryingClient {
+    pub(crate) fn new(
+        bucket: Arc<dyn Bucket>,
+        name: String,
+        answer_timeout: Span,
+    ) -> RetryingClient {
+        RetryingClient {
             bucket,
             name,
             answer_timeout,
@@ -81,8 +99,8 @@ impl Asker {
     }
 
     /// For a task other than serving the volume in `bucket`.
-    pub(crate) fn of_task(bucket: Arc<dyn Bucket>) -> Asker {
-        Asker::new(bucket, "the volume".to_owned(), OPENING_TIMEOUT)
+    pub(crate) fn of_task(bucket: Arc<dyn Bucket>) -> RetryingClient {
+        RetryingClient::new(bucket, "the volume".to_owned(), OPENING_TIMEOUT)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -90,7 +108,7 @@ impl Asker {
     }
 
     /// See [`Bucket::parent`].
-    pub(crate) fn parent(&self) -> Result<Option<ParentVolume>, Trouble> {
+    pub(crate) fn parent(&self) -> Result<Option<ParentVolume>, CallError> {
         self.bucket.parent()
     }
 
@@ -105,7 +123,7 @@ impl Asker {
     }
 
     /// The volume is open from now on.
-    pub(crate) fn note_open(&self) {
+    pub(crate) fn record_open(&self) {
         self.is_open.store(true, Ordering::Release);
     }
 
@@ -122,16 +140,20 @@ impl Asker {
     /// [`Reply::Unknown`]: ask again.
     ///
     /// # Errors
-    /// [`Trouble`] that lasts, or has lasted for too long.
-    pub(crate) fn ask(&self, call: &Call, tries: &mut Tries) -> Result<Reply, Trouble> {
+    /// [`CallError`] that lasts, or has lasted for too long.
+    pub(crate) fn ask(&self, call: &Call, tries: &mut Tries) -> Result<Reply, CallError> {
         self.ask_with(call, tries, || self.bucket.ask(call))
     }
 
     /// Removes objects, in one request where the bucket can; [`Reply::Unknown`] as above.
     ///
     /// # Errors
-    /// As [`Asker::ask`].
-    pub(crate) fn remove_all(&self, keys: &[String], tries: &mut Tries) -> Result<Reply, Trouble> {
+    /// As [`RetryingClient::ask`].
+    pub(crate) fn remove_all(
+        &self,
+        keys: &[String],
+        tries: &mut Tries,
+    ) -> Result<Reply, CallError> {
         let Some(key) = keys.first() else {
             return Ok(Reply::Done);
         };
@@ -143,8 +165,8 @@ impl Asker {
     /// Removes objects; trouble that may pass is waited for as in any other request.
     ///
     /// # Errors
-    /// As [`Asker::ask`].
-    pub(crate) fn remove_batch(&self, keys: &[String]) -> Result<(), Trouble> {
+    /// As [`RetryingClient::ask`].
+    pub(crate) fn remove_batch(&self, keys: &[String]) -> Result<(), CallError> {
         let mut tries = Tries::begin();
         while self.remove_all(keys, &mut tries)? == Reply::Unknown {}
         Ok(())
@@ -154,8 +176,8 @@ impl Asker {
         &self,
         call: &Call,
         tries: &mut Tries,
-        ask: impl FnOnce() -> Result<Reply, Trouble>,
-    ) -> Result<Reply, Trouble> {
+        ask: impl FnOnce() -> Result<Reply, CallError>,
+    ) -> Result<Reply, CallError> {
         let answered = ask_bucket(ask);
         self.traffic.count(call, answered.as_ref().ok());
         match answered {
@@ -190,7 +212,7 @@ impl Asker {
     /// Whether waiting cannot help. Once a volume is open, its clients wait while somebody renews
     /// the keys, corrects the clock or brings the bucket back. While it is being opened, the caller
     /// is the one who has to act.
-    fn is_final(&self, call: &Call, trouble: &Trouble) -> bool {
+    fn is_final(&self, call: &Call, trouble: &CallError) -> bool {
         let is_mended = matches!(trouble.failure, Failure::Gone | Failure::Device(13));
         let waits = self.is_open() && is_mended && !matches!(call, Call::Remove { .. });
         trouble.is_lasting && !waits
@@ -200,7 +222,7 @@ impl Asker {
     pub(crate) fn wait_for_better(&self, tries: &mut Tries) {
         if tries.since.elapsed() >= self.said_after() {
             let text = "objects that the volume needs are missing, or not whole";
-            self.say(&Trouble::lasting(text, Failure::Gone));
+            self.say(&CallError::lasting(text, Failure::Gone));
         }
         self.wait_for_next(tries);
     }
@@ -219,11 +241,11 @@ impl Asker {
                 || lock(&self.bad).contains(key))
     }
 
-    pub(crate) fn note_good(&self, key: &str) {
+    pub(crate) fn record_good(&self, key: &str) {
         lock(&self.bad).remove(key);
     }
 
-    pub(crate) fn note_bad(&self, key: &str) {
+    pub(crate) fn record_bad(&self, key: &str) {
         let mut bad = lock(&self.bad);
         // A volume with more of them is past saving; those that are forgotten are waited for again.
         if bad.len() < BAD_LIMIT {
@@ -234,8 +256,8 @@ impl Asker {
     /// The bytes of an object, or of a range of it; none if it is not there.
     ///
     /// # Errors
-    /// As [`Asker::ask`].
-    pub(crate) fn get(&self, call: &Call) -> Result<Option<Vec<u8>>, Trouble> {
+    /// As [`RetryingClient::ask`].
+    pub(crate) fn get(&self, call: &Call) -> Result<Option<Vec<u8>>, CallError> {
         let mut tries = Tries::begin();
         loop {
             match self.ask(call, &mut tries)? {
@@ -249,8 +271,8 @@ impl Asker {
     /// A whole object, if it is there.
     ///
     /// # Errors
-    /// As [`Asker::ask`].
-    pub(crate) fn object(&self, key: &str) -> Result<Option<Vec<u8>>, Trouble> {
+    /// As [`RetryingClient::ask`].
+    pub(crate) fn object(&self, key: &str) -> Result<Option<Vec<u8>>, CallError> {
         let call = Call::Get {
             key: key.to_owned(),
             range: None,
@@ -261,8 +283,8 @@ impl Asker {
     /// The keys that begin with `prefix`, and the lengths of their objects in bytes.
     ///
     /// # Errors
-    /// As [`Asker::ask`].
-    pub(crate) fn list(&self, prefix: &'static str) -> Result<Vec<(String, u64)>, Trouble> {
+    /// As [`RetryingClient::ask`].
+    pub(crate) fn list(&self, prefix: &'static str) -> Result<Vec<(String, u64)>, CallError> {
         let mut tries = Tries::begin();
         loop {
             if let Reply::Keys(keys) = self.ask(&Call::List { prefix }, &mut tries)? {
@@ -274,8 +296,8 @@ impl Asker {
     /// Makes an object.
     ///
     /// # Errors
-    /// As [`Asker::ask`]; it may be made all the same.
-    pub(crate) fn append(&self, append: &mut Append) -> Result<Appended, Trouble> {
+    /// As [`RetryingClient::ask`]; it may be made all the same.
+    pub(crate) fn append(&self, append: &mut Append) -> Result<Appended, CallError> {
         let mut tries = Tries::begin();
         loop {
             let reply = self.ask(&append.next(), &mut tries)?;
@@ -303,7 +325,7 @@ impl Asker {
         pause_while(span, || !self.is_stopped.load(Ordering::Acquire));
     }
 
-    fn say(&self, trouble: &Trouble) {
+    fn say(&self, trouble: &CallError) {
         let mut said = lock(&self.said);
         if *said != Some(trouble.failure) {
             *said = Some(trouble.failure);
@@ -325,10 +347,10 @@ impl Asker {
 }
 
 /// Asks once. A panic of the bucket ends this request and none of our threads.
-fn ask_bucket(ask: impl FnOnce() -> Result<Reply, Trouble>) -> Result<Reply, Trouble> {
+fn ask_bucket(ask: impl FnOnce() -> Result<Reply, CallError>) -> Result<Reply, CallError> {
     catch_unwind(AssertUnwindSafe(ask)).unwrap_or_else(|panic| {
         let text = panic_text(&*panic).unwrap_or("without a word");
         let text = format!("the bucket's client panicked ({text}); report it as a fault");
-        Err(Trouble::lasting(text, Failure::Panicked))
+        Err(CallError::lasting(text, Failure::Panicked))
     })
 }

@@ -11,20 +11,18 @@
 //! its descriptor until it is looked up by another one.
 
 use crate::content::Content;
+use crate::fd_cache::{InodeFd, is_lacking};
 use crate::folder::Folder;
-use crate::identity::{IDENTIFYING, Identity, identity_of};
+use crate::identity::{Identity, identity_of};
 use crate::inode::Inode;
-use crate::keeper::RETIRING;
+use crate::reaper::RETIRING;
 use crate::source::PATH_ONLY;
 use forebay_base::Span;
-use forebay_base::sync::{Arc, Mutex, lock};
+use forebay_base::sync::{Arc, lock};
 use forebay_rt::wait::Slot;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::Mode;
 use rustix::io::Errno;
-use std::collections::VecDeque;
-use std::ops::Deref;
-use std::sync::Weak;
 
 /// How long a request waits for a descriptor while there are contents to let go. A journal on a
 /// busy disk may need much of it.
@@ -38,153 +36,25 @@ const WAIT_FOR_REQUESTS: Span = Span::from_millis(500);
 const LOOK_AGAIN: Span = Span::from_millis(20);
 
 /// How a file is held: [`Folder::hold`] or [`Folder::hold_surely`].
-pub(crate) type Hold = fn(&Folder, &Arc<Inode>) -> Result<Held, Errno>;
-
-/// Whether a call failed because no descriptor is left.
-pub(crate) fn is_lacking<T>(result: &Result<T, Errno>) -> bool {
-    matches!(result, Err(Errno::MFILE | Errno::NFILE))
-}
+pub(crate) type Hold = fn(&Folder, &Arc<Inode>) -> Result<InodeFd, Errno>;
 
 /// Folders of folders through which a file is found; more are a circle.
 const DEEPEST: usize = 1 << 16;
 
-/// A file, and the descriptor that names it.
-#[derive(Clone, Debug)]
-pub(crate) struct Held {
-    inode: Arc<Inode>,
-    fd: Arc<OwnedFd>,
-}
-
-impl Deref for Held {
-    type Target = Arc<Inode>;
-
-    fn deref(&self) -> &Arc<Inode> {
-        &self.inode
-    }
-}
-
-impl AsFd for Held {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-/// The files whose descriptors may be given back; the one in front is checked first.
-#[derive(Debug)]
-pub(crate) struct Shelf {
-    most: usize,
-    line: Mutex<VecDeque<Weak<Inode>>>,
-}
-
-impl Shelf {
-    /// A shelf for `most` descriptors.
-    pub(crate) fn new(most: usize) -> Shelf {
-        Shelf {
-            most,
-            line: Mutex::new(VecDeque::new()),
-        }
-    }
-
-    /// Puts a file on it whose descriptor is new.
-    fn put(&self, inode: &Arc<Inode>) {
-        let mut line = lock(&self.line);
-        line.push_back(Arc::downgrade(inode));
-        // Each is checked once, because two threads that use all of them would otherwise never end.
-        for _ in 0..line.len() {
-            if line.len() <= self.most {
-                return;
-            }
-            let Some(first) = line.pop_front() else {
-                return;
-            };
-            let Some(inode) = first.upgrade() else {
-                continue;
-            };
-            if inode.is_used_again() {
-                line.push_back(first);
-            }
-        }
-        let surplus = line.len().saturating_sub(self.most);
-        for inode in line.drain(..surplus) {
-            inode.upgrade().inspect(|inode| inode.give_back());
-        }
-    }
-
-    /// Gives back all that can be, because a call found no descriptor left.
-    fn clear(&self) {
-        let line = std::mem::take(&mut *lock(&self.line));
-        for inode in line {
-            inode.upgrade().inspect(|inode| inode.give_back());
-        }
-    }
-}
-
-impl Inode {
-    fn held(self: &Arc<Inode>) -> Option<Held> {
-        let mut anchor = lock(&self.anchor);
-        anchor.was_used = true;
-        let fd = anchor.present()?;
-        let inode = self.clone();
-        Some(Held { inode, fd })
-    }
-
-    /// Whether it was used since it was last checked; if not, its descriptor is given back.
-    fn is_used_again(&self) -> bool {
-        if std::mem::take(&mut lock(&self.anchor).was_used) {
-            return true;
-        }
-        self.give_back();
-        false
-    }
-
-    fn give_back(&self) {
-        let mut anchor = lock(&self.anchor);
-        if !anchor.is_pinned {
-            // Closing it may take a while.
-            let fd = anchor.fd.take();
-            if let Some(fd) = &fd {
-                anchor.given_back = Arc::downgrade(fd);
-            }
-            drop(anchor);
-            fd.inspect(|fd| self.remember(fd));
-        }
-    }
-
-    /// What it is by the descriptor that is about to be given back: later only this tells it.
-    fn remember(&self, fd: impl AsFd) {
-        // What the system knows is enough: nothing was said to have changed.
-        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        // If this fails, it is found as what it was, or is stale.
-        if let Ok(found) = rustix::fs::statx(fd, "", flags, IDENTIFYING) {
-            self.renew_in_place(Identity::of(&found));
-        }
-    }
-
-    fn anchor_at(self: &Arc<Inode>, fd: OwnedFd) -> Held {
-        let mut anchor = lock(&self.anchor);
-        // Another thread's may be there by now: all use the same one, by which the file is found
-        // again.
-        let fd = anchor.present().unwrap_or_else(|| Arc::new(fd));
-        anchor.fd = Some(fd.clone());
-        let inode = self.clone();
-        Held { inode, fd }
-    }
-}
-
 impl Folder {
     /// The file that the kernel knows as `id`, held open for a request.
-    pub(crate) fn held(&self, id: u64) -> Result<Held, Errno> {
+    pub(crate) fn held(&self, id: u64) -> Result<InodeFd, Errno> {
         self.hold_surely(&self.inode(id)?)
     }
 
     /// Holds a file open for a request, which waits for a descriptor as in
     /// [`Folder::sparing_surely`].
-    pub(crate) fn hold_surely(&self, inode: &Arc<Inode>) -> Result<Held, Errno> {
+    pub(crate) fn hold_surely(&self, inode: &Arc<Inode>) -> Result<InodeFd, Errno> {
         self.sparing_surely(|| self.hold(inode))
     }
 
     /// Holds a file open. It must not be called under the lock of the file's content.
-    pub(crate) fn hold(&self, inode: &Arc<Inode>) -> Result<Held, Errno> {
+    pub(crate) fn hold(&self, inode: &Arc<Inode>) -> Result<InodeFd, Errno> {
         if let Some(held) = inode.held() {
             return Ok(held);
         }
@@ -217,14 +87,14 @@ impl Folder {
         held.ok_or(Errno::STALE)
     }
 
-    fn keep_open(&self, inode: &Arc<Inode>, fd: OwnedFd) -> Held {
-        let held = inode.anchor_at(fd);
-        self.shelf.put(inode);
+    fn keep_open(&self, inode: &Arc<Inode>, fd: OwnedFd) -> InodeFd {
+        let held = inode.hold_by(fd);
+        self.fd_cache.put(inode);
         held
     }
 
     /// Opens a file by its name in the folder `parent`, if it still is that file.
-    fn hold_in(&self, parent: &Held, inode: &Arc<Inode>) -> Result<Held, Errno> {
+    fn hold_in(&self, parent: &InodeFd, inode: &Arc<Inode>) -> Result<InodeFd, Errno> {
         let (_, name) = inode.name().ok_or(Errno::STALE)?;
         let opened = self.sparing(|| {
             let flags = PATH_ONLY;
@@ -259,7 +129,7 @@ impl Folder {
         if let Some(file) = content.and_then(|it| self.files.lend(it.object)) {
             return identity_of(file).ok();
         }
-        let held = lock(&inode.anchor).present();
+        let held = lock(&inode.cached_fd).present();
         held.and_then(|fd| identity_of(&*fd).ok())
     }
 
@@ -306,7 +176,7 @@ impl Folder {
         let began = self.rt.now();
         let mut last_hope = began;
         loop {
-            let spared = self.keeper.spared.listen();
+            let spared = self.reaper.spared.listen();
             let is_spared = self.spare_by_writing();
             // Others may take the spared descriptors.
             let last = self.sparing(&mut attempt);
@@ -314,7 +184,7 @@ impl Folder {
                 return last;
             }
             let now = self.rt.now();
-            if is_spared || self.keeper.is_retiring() {
+            if is_spared || self.reaper.is_retiring() {
                 last_hope = now;
             }
             if now.since(last_hope) >= WAIT_FOR_REQUESTS || now.since(began) >= LONGEST_WAIT {
@@ -328,9 +198,9 @@ impl Folder {
     /// Gives back the descriptors that it can: those of files that nothing asks about, and of
     /// contents that nobody uses and that the source has whole.
     pub(crate) fn spare(&self) {
-        self.shelf.clear();
-        self.keeper.descriptors_missing();
-        for inode in self.keeper.closed_files() {
+        self.fd_cache.clear();
+        self.reaper.descriptors_missing();
+        for inode in self.reaper.closed_files() {
             self.let_go_if_settled(&inode);
         }
     }
@@ -338,7 +208,7 @@ impl Folder {
     /// Writes contents that nobody uses, the first closed first, until some were let go. Returns
     /// whether any was.
     fn spare_by_writing(&self) -> bool {
-        let mut unused = self.keeper.closed_files();
+        let mut unused = self.reaper.closed_files();
         unused.retain(|inode| !inode.content.is_in_use());
         // One is enough for the caller.
         unused.chunks(RETIRING).any(|inodes| {
@@ -394,17 +264,17 @@ impl Folder {
     /// Keeps the descriptor of a file that is about to lose its name or get another (invariant M4).
     pub(crate) fn pin(&self, inode: &Arc<Inode>) {
         if let Ok(held) = self.hold_surely(inode) {
-            let mut anchor = lock(&inode.anchor);
-            anchor.is_pinned = true;
-            anchor.fd = Some(held.fd);
+            let mut cached = lock(&inode.cached_fd);
+            cached.is_pinned = true;
+            cached.fd = Some(held.fd());
         }
     }
 
     /// The file can be found by its name again.
     pub(crate) fn unpin(&self, inode: &Arc<Inode>) {
-        let was_pinned = std::mem::replace(&mut lock(&inode.anchor).is_pinned, false);
+        let was_pinned = std::mem::replace(&mut lock(&inode.cached_fd).is_pinned, false);
         if was_pinned {
-            self.shelf.put(inode);
+            self.fd_cache.put(inode);
         }
     }
 }
@@ -417,5 +287,5 @@ fn births_change(fd: impl AsFd) -> bool {
 }
 
 #[cfg(test)]
-#[path = "held_tests.rs"]
+#[path = "holding_tests.rs"]
 mod tests;

@@ -12,18 +12,18 @@ use std::thread::ThreadId;
 /// by themselves.
 ///
 /// ```
-/// let mut crew = forebay_store::Crew::default();
-/// crew.start("worker", || {})?;
-/// crew.join();
+/// let mut threads = forebay_store::ThreadGroup::default();
+/// threads.start("worker", || {})?;
+/// threads.join();
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug, Default)]
-pub struct Crew {
+pub struct ThreadGroup {
     members: Arc<Mutex<Vec<ThreadId>>>,
     joiners: Vec<Joiner>,
 }
 
-impl Crew {
+impl ThreadGroup {
     /// Starts a thread that runs `body`, with a stack of
     /// [`forebay_rt::thread::SMALL_STACK_BYTES`].
     ///

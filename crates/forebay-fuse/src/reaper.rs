@@ -1,9 +1,9 @@
-//! The keeper's state: the work that is left after the requests. Which closed files are in line to
+//! The reaper's state: the work that is left after the requests. Which closed files are in line to
 //! be let go, which are to be settled, and who is woken for it. The thread that does this work is
-//! in `keeping`.
+//! in `reaper_thread`.
 
-use crate::folder::Limits;
 use crate::inode::Inode;
+use crate::shares::Shares;
 use forebay_base::sync::{
     Arc, Mutex,
     atomic::{AtomicBool, AtomicU64, Ordering},
@@ -19,10 +19,37 @@ pub(crate) const RETIRING: usize = 64;
 /// Names that the kernel is asked to forget at a time.
 pub(crate) const PRUNED: usize = 512;
 
+/// How much may be held for files that are not open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Files that are held open by their path.
+    pub(crate) held: usize,
+    /// Contents of closed files.
+    pub(crate) closed_contents: usize,
+    /// Files that the kernel knows before it is asked to forget some.
+    pub(crate) inodes: usize,
+}
+
+impl Limits {
+    /// Shares of the descriptors that the process may open, and of its memory.
+    pub(crate) fn of(descriptors: u64, shares: &Shares) -> Limits {
+        /// Those that the server needs for itself, and for a few open files.
+        const RESERVED: usize = 96;
+        let descriptors = descriptors.min(1 << 20) as usize;
+        // Each takes two. An eighth holds names; what is left is for open files.
+        let contents = descriptors.saturating_sub(RESERVED) * 3 / 8;
+        Limits {
+            held: (descriptors / 8).clamp(16, 4_096),
+            closed_contents: contents.min(shares.objects() as usize / 4 * 3).max(16),
+            inodes: shares.names() as usize,
+        }
+    }
+}
+
 /// The work that is left. It holds no file: a removed one would keep its room on the disk, and one
 /// that still has content is in the table (invariant M1).
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct Reaper {
     work: Mutex<Work>,
     pub(crate) news: WaitQueue,
     /// For requests that have no descriptor: woken when contents were let go.
@@ -44,9 +71,9 @@ struct Work {
     unsettled: BTreeMap<u64, Weak<Inode>>,
 }
 
-impl Keeper {
-    pub(crate) fn new() -> Keeper {
-        Keeper {
+impl Reaper {
+    pub(crate) fn new() -> Reaper {
+        Reaper {
             work: Mutex::new(Work::default()),
             news: WaitQueue::new(),
             spared: WaitQueue::new(),
@@ -60,7 +87,7 @@ impl Keeper {
 
     /// Takes the connection over which the kernel learns of names; called once.
     pub(crate) fn set_notifier(&self, notifier: Notifier) {
-        // A second session would be another folder with another keeper.
+        // A second session would be another folder with another reaper.
         let _ = self.notifier.set(notifier);
     }
 
@@ -85,7 +112,7 @@ impl Keeper {
         if joins {
             work.line.push_back(Arc::downgrade(inode));
         }
-        // A wake-up for each close would cost more than the work of the keeper.
+        // A wake-up for each close would cost more than the work of the reaper.
         let surplus = RETIRING.min(limits.closed_contents / 32);
         let mut has_news = work.line.len() > limits.closed_contents + surplus;
         if unsettled {
@@ -132,7 +159,7 @@ impl Keeper {
         self.retiring.available() < RETIRING
     }
 
-    /// Ends the keeper's thread.
+    /// Ends the reaper's thread.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.news.wake_all();
@@ -178,5 +205,24 @@ impl Work {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_closed_files_leaves_descriptors_for_open_ones() {
+        let shares = Shares::of(1 << 40);
+        for descriptors in [128_usize, 256, 1024, 20_000, 1 << 20] {
+            let limits = Limits::of(descriptors as u64, &shares);
+            let kept = limits.held + 2 * limits.closed_contents;
+            let left = descriptors - kept;
+            assert!(left >= descriptors / 16 + 64, "{left} of {descriptors}");
+        }
+        let limits = Limits::of(1 << 20, &Shares::of(64 << 20));
+        let objects = Shares::of(64 << 20).objects() as usize;
+        assert!(limits.closed_contents < objects, "and memory");
     }
 }

@@ -1,6 +1,6 @@
 //! A ring and the requests that are at the kernel through it.
 //!
-//! A lane belongs to one thread at a time, which may hand it to another one.
+//! A ring belongs to one thread at a time, which may hand it to another one.
 
 use crate::error::Failure;
 use crate::positioned::{cannot_punch, punch_flags};
@@ -22,8 +22,8 @@ const PATIENCE_NS: u64 = 100_000;
 /// This bit marks user data that is not a request; a request has the number of its slot.
 const WATCH: u64 = 1 << 63;
 
-pub(super) struct Lane {
-    pub(super) ring: IoUring,
+pub(super) struct Ring {
+    pub(super) uring: IoUring,
     /// Requests at the kernel. A slot has at most one entry in the ring.
     slots: Vec<Option<Transfer>>,
     free: Vec<usize>,
@@ -35,36 +35,36 @@ pub(super) struct Lane {
 }
 
 // SAFETY: the vectors are addresses, and only the kernel follows them, for requests that are under
-// way. It does not matter to the kernel which thread has the lane.
+// way. It does not matter to the kernel which thread has the ring.
 #[allow(unsafe_code)]
-unsafe impl Send for Lane {}
+unsafe impl Send for Ring {}
 
 /// What the kernel has answered.
 pub(super) enum Answer {
     /// A request has ended.
     Ended(Transfer, Result<(), Failure>),
-    /// A request cannot be carried out in this lane, and no part of it was.
+    /// A request cannot be carried out in this ring, and no part of it was.
     NotHere(Transfer),
     /// A watched descriptor is ready, for the last time if `is_over`.
     Ready {
-        /// The number given to [`Lane::watch`].
+        /// The number given to [`Ring::watch`].
         number: u32,
         is_over: bool,
     },
 }
 
-impl Lane {
-    /// A lane for up to `depth` requests at a time. One entry moves up to `vectors_of_slot`
+impl Ring {
+    /// A ring for up to `depth` requests at a time. One entry moves up to `vectors_of_slot`
     /// separate pieces of memory. The ring has an entry for each slot and for each watched
     /// descriptor.
     pub(super) fn new(
-        ring: IoUring,
+        uring: IoUring,
         depth: usize,
         vectors_of_slot: usize,
         registered: Option<Registered>,
-    ) -> Lane {
-        Lane {
-            ring,
+    ) -> Ring {
+        Ring {
+            uring,
             slots: std::iter::repeat_with(|| None).take(depth).collect(),
             free: (0..depth).rev().collect(),
             vectors: vec![IoVector::EMPTY; depth * vectors_of_slot],
@@ -83,7 +83,7 @@ impl Lane {
 
     /// Entries that the kernel has not seen.
     pub(super) fn unsubmitted(&mut self) -> usize {
-        self.ring.submission().len()
+        self.uring.submission().len()
     }
 
     /// Submits `transfer` to the kernel at the next `enter` or `submit`. There must be room.
@@ -114,16 +114,16 @@ impl Lane {
                     .sec(bound_ns / 1_000_000_000)
                     .nsec((bound_ns % 1_000_000_000) as u32);
                 let args = SubmitArgs::new().timespec(&bound);
-                self.ring.submitter().submit_with_args(wanted, &args)
+                self.uring.submitter().submit_with_args(wanted, &args)
             }
-            None => self.ring.submit_and_wait(wanted),
+            None => self.uring.submit_and_wait(wanted),
         };
         Self::check(entered);
     }
 
     /// Submits all new entries to the kernel.
     pub(super) fn submit(&self) {
-        Self::check(self.ring.submit());
+        Self::check(self.uring.submit());
     }
 
     fn check(entered: std::io::Result<usize>) {
@@ -140,7 +140,7 @@ impl Lane {
     /// The next answer that has come, if it ends something.
     pub(super) fn next_answer(&mut self) -> Option<Answer> {
         loop {
-            let entry = self.ring.completion().next()?;
+            let entry = self.uring.completion().next()?;
             let user_data = entry.user_data();
             if user_data & WATCH != 0 {
                 return Some(Answer::Ready {
@@ -228,10 +228,10 @@ impl Lane {
         // SAFETY: what the entry points to stays valid until its answer has come. The pages belong
         // to the request in the slot (PagePointer::new), which is finished only after the answer.
         // The vectors of a slot are not written before the answer, and they never move. The
-        // transfer keeps the file open. A lane, and everything in it, is dropped only when no slot
-        // is in use (`Lane::drop`).
+        // transfer keeps the file open. A ring, and everything in it, is dropped only when no slot
+        // is in use (`Ring::drop`).
         unsafe {
-            self.ring
+            self.uring
                 .submission()
                 .push(entry)
                 .expect("the ring has an entry for each slot and each watched descriptor");
@@ -239,7 +239,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for Ring {
     fn drop(&mut self) {
         if self.in_flight() > 0 {
             // Only a panic of the thread gets here. The kernel still uses the pages, so their
@@ -250,11 +250,11 @@ impl Drop for Lane {
     }
 }
 
-impl AsFd for Lane {
+impl AsFd for Ring {
     #[allow(unsafe_code)]
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the ring keeps its descriptor open for as long as it lives.
-        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+        unsafe { BorrowedFd::borrow_raw(self.uring.as_raw_fd()) }
     }
 }
 

@@ -1,8 +1,8 @@
 //! What the ring thread is asked to do, and how it is woken.
 
+use super::thread_ring::ThreadRing;
 use crate::io::Memory;
 use crate::transfer::{Addressed, IoVector, Transfer};
-use crate::uring::own::OwnLane;
 use forebay_base::sync::{Mutex, lock};
 use rustix::event::EventfdFlags;
 use rustix::fd::OwnedFd;
@@ -11,36 +11,36 @@ use std::collections::VecDeque;
 
 /// Requests and news for the ring thread.
 ///
-/// The bell is rung only for a thread that sleeps, once for each sleep: under load, requests are
+/// The ring thread is woken only while it sleeps, once for each sleep: under load, requests are
 /// taken over in batches, and no system call is spent to announce them.
-pub(crate) struct Inbox {
+pub(crate) struct SubmitQueue {
     content: Mutex<Content>,
-    bell: OwnedFd,
+    wake_fd: OwnedFd,
 }
 
 struct Content {
-    mail: Mail,
+    submissions: Submissions,
     stop: bool,
     asleep: bool,
 }
 
 /// What is left for the ring thread.
-pub(crate) struct Mail {
+pub(crate) struct Submissions {
     pub(crate) requests: VecDeque<Addressed>,
     /// Requests that were begun elsewhere and could not be carried out there.
     pub(crate) begun: Vec<Transfer>,
-    /// Lanes of threads that went on, with what is under way there.
-    pub(crate) lanes: Vec<OwnLane>,
+    /// Rings of threads that went on, with what is under way there.
+    pub(crate) rings: Vec<ThreadRing>,
     pub(crate) memory: Vec<MemoryNews>,
 }
 
-impl Mail {
+impl Submissions {
     /// Nothing, with room for so many requests.
-    pub(crate) fn with_room(requests: usize) -> Mail {
-        Mail {
+    pub(crate) fn with_room(requests: usize) -> Submissions {
+        Submissions {
             requests: VecDeque::with_capacity(requests),
             begun: Vec::new(),
-            lanes: Vec::new(),
+            rings: Vec::new(),
             memory: Vec::new(),
         }
     }
@@ -49,19 +49,19 @@ impl Mail {
     pub(crate) fn is_empty(&self) -> bool {
         self.requests.is_empty()
             && self.begun.is_empty()
-            && self.lanes.is_empty()
+            && self.rings.is_empty()
             && self.memory.is_empty()
     }
 
     /// Moves everything of `other` to the ends.
-    fn append(&mut self, other: &mut Mail) {
+    fn append(&mut self, other: &mut Submissions) {
         if self.requests.is_empty() {
             std::mem::swap(&mut self.requests, &mut other.requests);
         } else {
             self.requests.append(&mut other.requests);
         }
         self.begun.append(&mut other.begun);
-        self.lanes.append(&mut other.lanes);
+        self.rings.append(&mut other.rings);
         self.memory.append(&mut other.memory);
     }
 }
@@ -100,51 +100,51 @@ impl MemoryRange {
     }
 }
 
-/// What was found in the inbox.
+/// What was found in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// Something was taken.
     Some,
-    /// Nothing, and more will come. The bell will ring.
+    /// Nothing, and more will come. A wake-up will announce it.
     Nothing,
     /// Nothing, and nothing will come any more.
     End,
 }
 
-impl Inbox {
-    pub(crate) fn new(capacity: usize) -> Result<Inbox, Errno> {
-        Ok(Inbox {
+impl SubmitQueue {
+    pub(crate) fn new(capacity: usize) -> Result<SubmitQueue, Errno> {
+        Ok(SubmitQueue {
             content: Mutex::new(Content {
-                mail: Mail::with_room(capacity),
+                submissions: Submissions::with_room(capacity),
                 stop: false,
                 asleep: false,
             }),
-            bell: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
+            wake_fd: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
         })
     }
 
     /// The event counter that becomes readable when the ring thread should look here. It is never
-    /// read: each ring is an event of its own.
-    pub(crate) fn bell(&self) -> &OwnedFd {
-        &self.bell
+    /// read: each wake-up is an event of its own.
+    pub(crate) fn wake_fd(&self) -> &OwnedFd {
+        &self.wake_fd
     }
 
     pub(crate) fn push(&self, request: Addressed) {
-        self.put(|content| content.mail.requests.push_back(request));
+        self.put(|content| content.submissions.requests.push_back(request));
     }
 
     pub(crate) fn push_memory(&self, news: MemoryNews) {
-        self.put(|content| content.mail.memory.push(news));
+        self.put(|content| content.submissions.memory.push(news));
     }
 
     /// Leaves a request that was begun elsewhere.
     pub(crate) fn push_begun(&self, transfer: Transfer) {
-        self.put(|content| content.mail.begun.push(transfer));
+        self.put(|content| content.submissions.begun.push(transfer));
     }
 
-    /// Leaves the lane of a thread that goes on.
-    pub(crate) fn push_lane(&self, lane: OwnLane) {
-        self.put(|content| content.mail.lanes.push(lane));
+    /// Leaves the ring of a thread that goes on.
+    pub(crate) fn push_ring(&self, ring: ThreadRing) {
+        self.put(|content| content.submissions.rings.push(ring));
     }
 
     /// Lets the ring thread look around.
@@ -164,16 +164,16 @@ impl Inbox {
             std::mem::take(&mut content.asleep)
         };
         if wake {
-            rustix::io::retry_on_intr(|| rustix::io::write(&self.bell, &1_u64.to_ne_bytes()))
+            rustix::io::retry_on_intr(|| rustix::io::write(&self.wake_fd, &1_u64.to_ne_bytes()))
                 .expect("an event counter takes one more: 2^64 would have to come before");
         }
     }
 
-    /// Moves everything to the end of `mail`. If there was nothing, the caller counts as asleep
-    /// until [`Inbox::wake_up`].
-    pub(crate) fn take(&self, mail: &mut Mail) -> Found {
+    /// Moves everything to the end of `submissions`. If there was nothing, the caller counts as
+    /// asleep until [`SubmitQueue::wake_up`].
+    pub(crate) fn take(&self, submissions: &mut Submissions) -> Found {
         let mut content = lock(&self.content);
-        if content.mail.is_empty() {
+        if content.submissions.is_empty() {
             content.asleep = true;
             return if content.stop {
                 Found::End
@@ -181,7 +181,7 @@ impl Inbox {
                 Found::Nothing
             };
         }
-        mail.append(&mut content.mail);
+        submissions.append(&mut content.submissions);
         Found::Some
     }
 

@@ -2,15 +2,15 @@
 //!
 //! The memory of a client that left is used for the next one.
 
+use crate::busy_poll::Presence;
 use crate::queue::ByteQueue;
-use crate::watch::Presence;
 use forebay_base::sync::{Mutex, atomic::AtomicU64, lock};
 use forebay_block::{Pool, Share};
 use std::sync::Arc;
 
 /// The memory that a connection has for itself while it lasts.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct ConnectionBuffers {
     /// Bytes that came from the client.
     pub(crate) input: ByteQueue,
     /// Bytes to be sent.
@@ -20,7 +20,7 @@ pub(crate) struct Room {
 
 /// Shared by the connections of one server.
 #[derive(Debug)]
-pub(crate) struct Rooms {
+pub(crate) struct BufferPool {
     pool: Arc<Pool>,
     /// Queues of clients that are gone.
     idle: Mutex<Vec<(ByteQueue, ByteQueue)>>,
@@ -32,10 +32,10 @@ pub(crate) struct Rooms {
     pub(crate) errors: Arc<AtomicU64>,
 }
 
-impl Rooms {
-    /// Rooms with queues of these lengths; together they share `shared_bytes` of buffers.
-    pub(crate) fn new(shared_bytes: usize, input_bytes: usize, output_bytes: usize) -> Rooms {
-        Rooms {
+impl BufferPool {
+    /// BufferPool with queues of these lengths; together they share `shared_bytes` of buffers.
+    pub(crate) fn new(shared_bytes: usize, input_bytes: usize, output_bytes: usize) -> BufferPool {
+        BufferPool {
             pool: Arc::new(Pool::new(shared_bytes)),
             idle: Mutex::default(),
             input_bytes,
@@ -45,8 +45,8 @@ impl Rooms {
         }
     }
 
-    /// A newcomer's room.
-    pub(crate) fn enter(&self) -> Room {
+    /// A newcomer's buffers.
+    pub(crate) fn enter(&self) -> ConnectionBuffers {
         let found = lock(&self.idle).pop();
         let new = || {
             (
@@ -55,20 +55,20 @@ impl Rooms {
             )
         };
         let (input, output) = found.unwrap_or_else(new);
-        Room {
+        ConnectionBuffers {
             input,
             output,
             share: self.pool.enter(),
         }
     }
 
-    /// Takes back what [`Rooms::enter`] gave.
-    pub(crate) fn leave(&self, room: Room) {
-        let Room {
+    /// Takes back what [`BufferPool::enter`] gave.
+    pub(crate) fn leave(&self, buffers: ConnectionBuffers) {
+        let ConnectionBuffers {
             mut input,
             mut output,
             share,
-        } = room;
+        } = buffers;
         input.clear();
         output.clear();
         drop(share);
@@ -82,15 +82,15 @@ mod tests {
 
     #[test]
     fn queues_are_used_again_and_come_empty() {
-        let rooms = Rooms::new(0, 64, 32);
+        let pool = BufferPool::new(0, 64, 32);
         for _ in 0..3 {
-            let mut room = rooms.enter();
-            assert!(room.input.is_empty() && room.output.is_empty());
-            assert_eq!((room.input.room(), room.output.room()), (64, 32));
-            room.input.push(&[1; 64]);
-            room.output.push(&[2; 3]);
-            rooms.leave(room);
+            let mut buffers = pool.enter();
+            assert!(buffers.input.is_empty() && buffers.output.is_empty());
+            assert_eq!((buffers.input.room(), buffers.output.room()), (64, 32));
+            buffers.input.push(&[1; 64]);
+            buffers.output.push(&[2; 3]);
+            pool.leave(buffers);
         }
-        assert_eq!(lock(&rooms.idle).len(), 1);
+        assert_eq!(lock(&pool.idle).len(), 1);
     }
 }

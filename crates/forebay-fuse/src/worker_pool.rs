@@ -1,8 +1,8 @@
 //! Threads for calls that may wait, so that they do not hold up calls that need not.
 //!
 //! A few threads read the kernel's requests. Each of them needs a seat for a call that may wait (a
-//! write that is slowed down, a sync). If no seat is free, a crew of other threads does the call,
-//! so that some thread is always left to answer reads.
+//! write that is slowed down, a sync). If no seat is free, another thread does the call, so
+//! that some thread is always left to answer reads.
 
 use crate::shares::COPIES;
 use forebay_base::PAGE_BYTES;
@@ -13,11 +13,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 
-/// A call that the crew will make.
+/// A call that the workers will make.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// The seats, and the crew for calls that find none.
-pub(crate) struct Crew {
+/// The seats, and the workers for calls that find none.
+pub(crate) struct WorkerPool {
     seats: Permits,
     /// Copies of bytes that may wait with their jobs.
     copies: Arc<Permits>,
@@ -39,22 +39,22 @@ enum Next {
     End,
 }
 
-impl fmt::Debug for Crew {
+impl fmt::Debug for WorkerPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Crew")
+        f.debug_struct("WorkerPool")
             .field("seats", &self.seats)
             .finish_non_exhaustive()
     }
 }
 
-impl Crew {
-    /// A crew of `threads`, beside `seats` seats.
+impl WorkerPool {
+    /// A pool of `threads` workers, beside `seats` seats.
     pub(crate) fn start(
         seats: usize,
         threads: usize,
         request_bytes: u32,
-    ) -> io::Result<(Arc<Crew>, Vec<Joiner>)> {
-        let crew = Arc::new(Crew {
+    ) -> io::Result<(Arc<WorkerPool>, Vec<Joiner>)> {
+        let workers = Arc::new(WorkerPool {
             seats: Permits::new(seats),
             copies: Arc::new(Permits::new(COPIES * units(request_bytes as usize))),
             line: Mutex::new(Line::default()),
@@ -62,12 +62,12 @@ impl Crew {
         });
         let mut joiners = Vec::with_capacity(threads);
         for _ in 0..threads {
-            let crew = crew.clone();
-            joiners.push(forebay_rt::thread::spawn("forebay-crew", move || {
-                crew.work();
+            let workers = workers.clone();
+            joiners.push(forebay_rt::thread::spawn("forebay-worker", move || {
+                workers.work();
             })?);
         }
-        Ok((crew, joiners))
+        Ok((workers, joiners))
     }
 
     /// A seat for a call that may wait, if one is free.
@@ -80,7 +80,7 @@ impl Crew {
         self.copies.try_acquire_owned(units(length_bytes))
     }
 
-    /// Runs `job` here if a seat is free, otherwise leaves it to the crew.
+    /// Runs `job` here if a seat is free, otherwise leaves it to the workers.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         match self.seat() {
             Some(_seat) => job(),
@@ -88,13 +88,13 @@ impl Crew {
         }
     }
 
-    /// Leaves `job` to the crew.
+    /// Leaves `job` to the workers.
     pub(crate) fn leave(&self, job: Job) {
         lock(&self.line).jobs.push_back(job);
         self.arrivals.wake_one();
     }
 
-    /// Lets the crew end once nothing is left to do.
+    /// Lets the workers end once nothing is left to do.
     pub(crate) fn stop(&self) {
         lock(&self.line).stopped = true;
         self.arrivals.wake_all();
@@ -141,15 +141,15 @@ mod tests {
 
     #[test]
     fn what_finds_no_seat_is_done_by_the_crew_while_the_first_still_waits() {
-        let (crew, joiners) = Crew::start(1, 1, 1 << 20).unwrap();
-        let seat = crew.seat().expect("nobody sits yet");
+        let (workers, joiners) = WorkerPool::start(1, 1, 1 << 20).unwrap();
+        let seat = workers.seat().expect("nobody sits yet");
         let done = Arc::new(Slot::new());
         let reported = done.clone();
-        crew.run(move || reported.set(7));
+        workers.run(move || reported.set(7));
         assert_eq!(forebay_rt::block_on(done.take()), 7);
         drop(seat);
-        assert!(crew.seat().is_some());
-        crew.stop();
+        assert!(workers.seat().is_some());
+        workers.stop();
         joiners.into_iter().for_each(Joiner::join);
     }
 }

@@ -1,6 +1,7 @@
 //! Files that are held, and requests that find no descriptor.
 
 use super::*;
+use crate::fd_cache::FdCache;
 use crate::names::{ChildName, Fresh};
 use crate::permissions::NewMode;
 use crate::testing::{CALLER, TestFolder, child, until};
@@ -23,7 +24,7 @@ fn descriptors_of_closed_files_are_found_for_whoever_has_none() {
         is_spared.then_some(()).ok_or(Errno::MFILE)
     };
     assert_eq!(bench.folder.sparing(attempt), Err(Errno::MFILE));
-    assert!(lock(&closed.anchor).fd.is_none(), "it was given back");
+    assert!(lock(&closed.cached_fd).fd.is_none(), "it was given back");
     assert_eq!(bench.folder.sparing_surely(attempt), Ok(()));
     let behind = std::fs::read(bench.behind().join("closed"));
     assert_eq!(behind.unwrap(), b"bytes");
@@ -49,7 +50,7 @@ fn what_is_written_for_its_descriptors_is_committed_together() {
     until("they wait for each other", || bench.faults.held() == 2);
     assert_eq!(bench.faults.release(), 2);
     caller.unwrap().join();
-    let kept = bench.folder.keeper.closed_files();
+    let kept = bench.folder.reaper.closed_files();
     assert!(kept.iter().all(|inode| inode.content.is_empty()));
     block_on(bench.cache.close()).unwrap();
 }
@@ -58,7 +59,7 @@ fn what_is_written_for_its_descriptors_is_committed_together() {
 fn what_loses_its_name_is_not_given_back() {
     let bench = TestFolder::new();
     let inode = bench.create("file", 0o600).used.inode.clone();
-    let is_held = || lock(&inode.anchor).fd.is_some();
+    let is_held = || lock(&inode.cached_fd).fd.is_some();
     bench.folder.pin(&inode);
     bench.folder.spare();
     assert!(is_held(), "invariant M4");
@@ -71,19 +72,19 @@ fn what_loses_its_name_is_not_given_back() {
 #[test]
 fn a_shelf_keeps_what_is_used() {
     let bench = TestFolder::new();
-    let (shelf, folder) = (Shelf::new(2), &bench.folder);
+    let (cache, folder) = (FdCache::new(2), &bench.folder);
     let held = |name| {
         let inode = bench.create(name, 0o600).used.inode.clone();
         folder.hold(&inode).unwrap();
-        lock(&inode.anchor).was_used = false;
+        lock(&inode.cached_fd).was_used = false;
         inode
     };
     let [used, unused, new] = ["used", "unused", "new"].map(held);
-    let is_held = |inode: &Inode| lock(&inode.anchor).fd.is_some();
-    shelf.put(&used);
-    shelf.put(&unused);
-    lock(&used.anchor).was_used = true;
-    shelf.put(&new);
+    let is_held = |inode: &Inode| lock(&inode.cached_fd).fd.is_some();
+    cache.put(&used);
+    cache.put(&unused);
+    lock(&used.cached_fd).was_used = true;
+    cache.put(&new);
     assert!(is_held(&used) && !is_held(&unused) && is_held(&new));
     block_on(bench.cache.close()).unwrap();
 }
@@ -186,7 +187,7 @@ fn a_request_gets_a_descriptor_of_a_closed_file_when_none_is_left() {
         return;
     }
     let program = std::env::current_exe().unwrap();
-    let name = "held::tests::a_request_gets_a_descriptor_of_a_closed_file_when_none_is_left";
+    let name = "holding::tests::a_request_gets_a_descriptor_of_a_closed_file_when_none_is_left";
     let output = Command::new(program)
         .args(["--exact", name, "--nocapture"])
         .env(ALONE, "1")

@@ -1,11 +1,11 @@
-//! The keeper's thread: it settles contents of closed files once they are written, lets them go
+//! The reaper's thread: it settles contents of closed files once they are written, lets them go
 //! when there are too many, and asks the kernel to forget names when it knows too many. At the end
 //! it makes everything durable.
 
 use crate::contents::RETRY_AFTER;
 use crate::folder::Folder;
 use crate::inode::Inode;
-use crate::keeper::{PRUNED, RETIRING};
+use crate::reaper::{PRUNED, RETIRING};
 use forebay_base::Span;
 use forebay_base::sync::{Arc, atomic::Ordering};
 use forebay_rt::wait::Permits;
@@ -15,20 +15,20 @@ use fuser::INodeNo;
 const SETTLE_INTERVAL: Span = Span::from_secs(5);
 
 impl Folder {
-    /// What the keeper's thread does until it is stopped.
+    /// What the reaper's thread does until it is stopped.
     pub(crate) fn keep(self: &Arc<Folder>) {
-        let keeper = &self.keeper;
+        let reaper = &self.reaper;
         forebay_rt::block_on(async {
             loop {
-                let news = keeper.news.listen();
-                if keeper.is_stopped() {
+                let news = reaper.news.listen();
+                if reaper.is_stopped() {
                     return;
                 }
                 self.retire_surplus();
                 self.settle_closed();
                 self.prune_names();
                 self.look_for_room();
-                if keeper.is_settled() && !self.rooms.is_short() {
+                if reaper.is_settled() && !self.rooms.is_short() {
                     news.await;
                 } else {
                     // A message or a timeout: both lead to another look.
@@ -40,16 +40,16 @@ impl Folder {
 
     /// Lets go of contents while more are kept than there is room for.
     fn retire_surplus(self: &Arc<Folder>) {
-        while let Some(permit) = self.keeper.retiring.try_acquire_owned(1) {
+        while let Some(permit) = self.reaper.retiring.try_acquire_owned(1) {
             let Some(inode) = self.next_unsettled() else {
                 return;
             };
             let folder = self.clone();
             self.rt.spawn("retire", async move {
-                let keeper = folder.clone();
+                let reaper = folder.clone();
                 folder.retire(inode, permit).await;
-                keeper.keeper.news.wake_all();
-                keeper.keeper.spared.wake_all();
+                reaper.reaper.news.wake_all();
+                reaper.reaper.spared.wake_all();
             });
         }
     }
@@ -58,7 +58,7 @@ impl Folder {
     /// files before it: a file that was only read needs no task.
     fn next_unsettled(&self) -> Option<Arc<Inode>> {
         loop {
-            let inode = self.keeper.next_to_retire(self.limits)?;
+            let inode = self.reaper.next_to_retire(self.limits)?;
             inode.content.with(|slot| slot.in_line = false);
             if !self.let_go_if_settled(&inode) {
                 return Some(inode);
@@ -70,12 +70,12 @@ impl Folder {
     fn settle_closed(&self) {
         // They are taken out first, so that one that is closed while it is checked is checked
         // again.
-        let mut unsettled = self.keeper.take_unsettled();
+        let mut unsettled = self.reaper.take_unsettled();
         unsettled.retain(|_, inode| {
             let inode = inode.upgrade();
             inode.is_some_and(|inode| !self.settle_if_closed(&inode))
         });
-        self.keeper.put_back(unsettled);
+        self.reaper.put_back(unsettled);
     }
 
     /// Sets the times of a written file in the source, and returns whether nothing is left to do
@@ -150,7 +150,7 @@ impl Folder {
     /// Asks the kernel for what programs have stored to files that they have mapped: the kernel
     /// writes that before it drops its pages, and waits for us to take it.
     pub(crate) fn take_mapped(&self) {
-        let Some(notifier) = self.keeper.notifier() else {
+        let Some(notifier) = self.reaper.notifier() else {
             return;
         };
         for inode in self.inodes.all() {
@@ -163,19 +163,19 @@ impl Folder {
 
     /// Asks the kernel to forget names, when it knows more files than descriptors can be spared.
     fn prune_names(&self) {
-        let Some(notifier) = self.keeper.notifier() else {
+        let Some(notifier) = self.reaper.notifier() else {
             return;
         };
         if self.inodes.len() <= self.limits.inodes {
             return;
         }
-        let after = self.keeper.pruned_up_to.load(Ordering::Relaxed);
+        let after = self.reaper.pruned_up_to.load(Ordering::Relaxed);
         let found = self.inodes.forgettable(after, PRUNED);
         let up_to = match found.last() {
             Some(inode) if found.len() == PRUNED => inode.id,
             _ => 0,
         };
-        self.keeper.pruned_up_to.store(up_to, Ordering::Relaxed);
+        self.reaper.pruned_up_to.store(up_to, Ordering::Relaxed);
         for inode in found {
             if let Some((parent, name)) = inode.name() {
                 // A name that no longer exists need not be forgotten.
@@ -190,15 +190,15 @@ mod tests {
     use crate::testing::TestFolder;
     use forebay_rt::block_on;
 
-    /// There is neither a task nor a wait, because the keeper lets go of many of them.
+    /// There is neither a task nor a wait, because the reaper lets go of many of them.
     #[test]
     fn a_closed_file_with_nothing_to_write_is_let_go_at_once() {
         let bench = TestFolder::new();
-        let (folder, keeper) = (&bench.folder, &bench.folder.keeper);
+        let (folder, reaper) = (&bench.folder, &bench.folder.reaper);
         let (clean, dirty) = (bench.create("clean", 0o600), bench.create("dirty", 0o600));
         folder.write(&dirty, b"bytes", 0, false).unwrap();
         let inodes = [clean, dirty].map(|open| open.used.inode.clone());
-        keeper.descriptors_missing();
+        reaper.descriptors_missing();
         let unsettled = folder.next_unsettled().expect("one has to be written");
         assert_eq!(unsettled.id, inodes[1].id);
         assert!(inodes[0].content.is_empty());
@@ -210,22 +210,22 @@ mod tests {
     #[test]
     fn a_file_that_is_closed_while_it_is_looked_at_is_not_forgotten() {
         let bench = TestFolder::new();
-        let (folder, keeper) = (&bench.folder, &bench.folder.keeper);
+        let (folder, reaper) = (&bench.folder, &bench.folder.reaper);
         let open = bench.create("file", 0o600);
         let inode = open.used.inode.clone();
-        keeper.closed(&inode, true, true, folder.limits);
-        let mut unsettled = keeper.take_unsettled();
+        reaper.closed(&inode, true, true, folder.limits);
+        let mut unsettled = reaper.take_unsettled();
         unsettled.retain(|_, inode| !folder.settle_if_closed(&inode.upgrade().unwrap()));
         assert!(unsettled.is_empty(), "it is open");
         folder.write(&open, b"bytes", 0, false).unwrap();
         drop(open);
-        keeper.put_back(unsettled);
-        let left = keeper.take_unsettled();
+        reaper.put_back(unsettled);
+        let left = reaper.take_unsettled();
         assert!(left.contains_key(&inode.id), "nobody settles it");
-        keeper.put_back(left);
+        reaper.put_back(left);
         block_on(bench.cache.sync()).unwrap();
         folder.settle_closed();
-        assert!(keeper.take_unsettled().is_empty());
+        assert!(reaper.take_unsettled().is_empty());
         assert!(inode.content.get().unwrap().is_settled());
         block_on(bench.cache.close()).unwrap();
     }

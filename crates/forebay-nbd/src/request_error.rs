@@ -5,15 +5,15 @@ use forebay_block::BlockError;
 
 /// Why a request failed, in the protocol's terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Trouble {
+pub(crate) struct RequestError {
     pub(crate) errno: Errno,
     /// The same in words, for replies that have room for it.
     pub(crate) reason: String,
 }
 
-impl From<BlockError> for Trouble {
-    fn from(error: BlockError) -> Trouble {
-        Trouble {
+impl From<BlockError> for RequestError {
+    fn from(error: BlockError) -> RequestError {
+        RequestError {
             errno: Errno::from_linux(error.errno()),
             reason: error.to_string(),
         }
@@ -49,8 +49,8 @@ mod tests {
             (SyncError::Store(full).into(), Errno::NoSpace),
         ] {
             let error: BlockError = error;
-            let trouble = Trouble::from(error);
-            assert_eq!((trouble.errno, trouble.reason), (errno, error.to_string()));
+            let reason = error.to_string();
+            assert_eq!(RequestError::from(error), RequestError { errno, reason });
         }
     }
 }
