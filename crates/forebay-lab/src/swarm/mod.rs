@@ -10,8 +10,8 @@
 //! whether a recorded pause follows from its inputs is judged by the engine's own law (`observer`),
 //! which finds a record that is wrong and not a law that is.
 //!
-//! Some seeds have additional worlds of their own, for shares (`shares`), work (`work`), the
-//! other control loops (`loops`), reclaim (`pressure`) and volumes in a bucket (`volumes`).
+//! Some seeds have side worlds in addition to their run, for shares, control loops, reclaim and
+//! volumes in a bucket. One table (`side_world`) says which.
 
 mod abandon;
 mod books;
@@ -28,7 +28,6 @@ mod fault;
 mod hearing;
 mod judging;
 mod kept;
-mod later;
 mod ledger;
 mod loops;
 mod machine;
@@ -48,6 +47,7 @@ mod settle;
 mod shares;
 mod sheet;
 mod shrink;
+mod side_world;
 mod squeeze;
 mod store;
 mod table;
@@ -64,6 +64,7 @@ pub use kept::{KeptSeed, kept_seeds};
 pub use loops::{Comparison, Figure, FigureKind, LoadRun, Scene, run_load};
 pub use part::Part;
 pub use plan::Reduction;
-pub use run::{Outcome, run_seed, run_twin, run_worlds};
+pub use run::{Outcome, run_seed, run_side_worlds, run_twin};
 pub use shrink::shrink;
+pub use side_world::SideWorld;
 pub use verdict::{Oracle, Violation};

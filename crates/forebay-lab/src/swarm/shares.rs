@@ -3,12 +3,10 @@
 //! 5.2: a writer is checked when its quota is used up).
 //!
 //! This is a world of its own, after the run of a seed: shares are judged over minutes, and in that
-//! time nothing else goes wrong. In half of the worlds of later seeds something does: writes of the
-//! store fail now and then, or another store never answers its writer. The shares have to be the
-//! same.
+//! time nothing else goes wrong. In half of the worlds something does: writes of the store fail now
+//! and then, or another store never answers its writer. The shares have to be the same.
 
 use super::client::PAGE;
-use super::later::is_later;
 use super::machine::{machine_of, open_cache};
 use super::nowhere::Nowhere;
 use super::verdict::{Oracle, Violation};
@@ -21,8 +19,6 @@ use forebay_store::{Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind};
 use forebay_store::{ObjectId, Rate, RateStore, Store};
 use std::sync::Arc;
 
-/// One seed in this many is judged, because it takes longer than the rest of a run.
-const EVERY: u64 = 32;
 /// By then the rates have settled.
 const WARM_UP: Span = Span::from_secs(20);
 /// Shares are compared over windows of this length.
@@ -67,11 +63,7 @@ impl Crowd {
             writers: 40 + chance.below(60),
             call_pages: 1 << (2 * chance.below(5)),
             share_pages_per_s: 40 + chance.below(60),
-            trouble: if is_later(seed) {
-                Trouble::draw(&mut root.child("trouble of shares"))
-            } else {
-                Trouble::None
-            },
+            trouble: Trouble::draw(&mut root.child("trouble of shares")),
         }
     }
 }
@@ -112,11 +104,8 @@ struct Writer {
     pages: Arc<AtomicU64>,
 }
 
-/// Judges the shares of a crowd, if it is the turn of this seed.
+/// Judges the shares of a crowd.
 pub(super) fn judge_shares(seed: u64) -> Option<Violation> {
-    if !seed.is_multiple_of(EVERY) {
-        return None;
-    }
     judge(seed, Crowd::draw(seed))
 }
 
@@ -269,8 +258,7 @@ fn held_back(got: u64, asked: u64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::later::SINCE_SEED;
-    use super::{Crowd, EVERY, Trouble, held_back, judge, judge_shares, unequal};
+    use super::{Crowd, Trouble, held_back, judge, judge_shares, unequal};
     use std::collections::BTreeSet;
 
     #[test]
@@ -285,7 +273,7 @@ mod tests {
 
     #[test]
     fn crowds_share_alike() {
-        for seed in (0..6).map(|number| number * EVERY) {
+        for seed in 0..6 {
             assert_eq!(judge_shares(seed), None);
         }
     }
@@ -293,9 +281,8 @@ mod tests {
     #[test]
     fn crowds_share_alike_while_something_goes_wrong() {
         // One for each trouble.
-        let seeds = (SINCE_SEED..).step_by(EVERY as usize).take(40);
         let mut tried = BTreeSet::new();
-        for seed in seeds {
+        for seed in 0..40 {
             let trouble = format!("{:?}", Crowd::draw(seed).trouble);
             if trouble != "None" && tried.insert(trouble) {
                 assert_eq!(judge_shares(seed), None);
@@ -314,6 +301,6 @@ mod tests {
             share_pages_per_s: 55,
             trouble: Trouble::RefusingStore,
         };
-        assert_eq!(judge(SINCE_SEED, crowd), None);
+        assert_eq!(judge(0, crowd), None);
     }
 }

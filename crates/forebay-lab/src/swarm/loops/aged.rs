@@ -5,7 +5,6 @@
 //! the commit that it needs, has ended.
 
 use super::super::client::PAGE;
-use super::super::later::LIMITS_SINCE_SEED;
 use super::super::machine::{machine_of, open_cache};
 use super::super::nowhere::Nowhere;
 use super::super::verdict::{Oracle, Violation};
@@ -20,9 +19,6 @@ use forebay_store::{Rate, RateStore, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One seed in this many has such a world.
-const EVERY: u64 = 8;
-const TURN: u64 = 6;
 const LOOK: Span = Span::from_millis(20);
 const LENGTH: Span = Span::from_secs(36);
 /// What becomes dirty before this is not judged: a new store may have four floors dirty, and the
@@ -61,11 +57,8 @@ impl Load {
     }
 }
 
-/// What the oracle of ages finds, if it is the turn of this seed.
+/// What the oracle of ages finds.
 pub(in super::super) fn judge_ages(seed: u64) -> Option<Violation> {
-    if seed < LIMITS_SINCE_SEED || seed % EVERY != TURN {
-        return None;
-    }
     let load = Load::draw(&mut Prng::from_seed(seed).child("ages"));
     let machine = machine_of(seed);
     let what = machine.run(play(machine.rt(), &load))?;
@@ -249,12 +242,12 @@ async fn watch(rt: &Rt, noting: &Noting, load: &Load) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{EVERY, LIMITS_SINCE_SEED, TURN, judge_ages};
+    use super::judge_ages;
 
     #[test]
     fn no_byte_is_too_old() {
-        for number in 0..4 {
-            assert_eq!(judge_ages(LIMITS_SINCE_SEED + number * EVERY + TURN), None);
+        for seed in 0..4 {
+            assert_eq!(judge_ages(seed), None);
         }
     }
 }

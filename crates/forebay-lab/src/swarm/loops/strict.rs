@@ -7,7 +7,6 @@
 //! with what is due of a strict store: all of it, however little is dirty of all stores.
 
 use super::super::client::PAGE;
-use super::super::later::STRICT_SINCE_SEED;
 use super::super::machine::{machine_of, open_cache};
 use super::super::nowhere::Nowhere;
 use super::super::verdict::{Oracle, Violation};
@@ -21,9 +20,6 @@ use forebay_rt::{Rt, Task};
 use forebay_store::{Ending, Geometry, Intercept, Io, IoKind, ObjectId, Rate, RateStore, Store};
 use std::sync::Arc;
 
-/// One seed in this many has such a world.
-const EVERY: u64 = 8;
-const TURN: u64 = 5;
 /// The time between two looks at what is dirty, while a turn lasts.
 const LOOK: Span = Span::from_millis(10);
 /// All writers of a strict store together write what it takes in this time, in one turn.
@@ -66,11 +62,8 @@ impl Load {
     }
 }
 
-/// What the oracle of work finds of a strict store, if it is the turn of this seed.
+/// What the oracle of work finds of a strict store.
 pub(in super::super) fn judge_strict(seed: u64) -> Option<Violation> {
-    if seed < STRICT_SINCE_SEED || seed % EVERY != TURN {
-        return None;
-    }
     let load = Load::draw(&mut Prng::from_seed(seed).child("strict"));
     let machine = machine_of(seed);
     let what = machine.run(play(machine.rt(), &load))?;
@@ -256,20 +249,12 @@ async fn write_on(rt: Rt, file: File, stop: Arc<AtomicBool>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{EVERY, STRICT_SINCE_SEED, TURN, judge_strict};
+    use super::judge_strict;
 
     #[test]
     fn a_strict_store_without_a_share_works_while_its_writers_wait() {
-        for number in 0..3 {
-            assert_eq!(
-                judge_strict(STRICT_SINCE_SEED + number * EVERY + TURN),
-                None
-            );
+        for seed in 0..3 {
+            assert_eq!(judge_strict(seed), None);
         }
-    }
-
-    #[test]
-    fn earlier_seeds_have_no_such_world() {
-        assert_eq!(judge_strict(STRICT_SINCE_SEED - EVERY + TURN), None);
     }
 }

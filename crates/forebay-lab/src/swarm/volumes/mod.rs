@@ -8,7 +8,6 @@ mod far;
 mod front;
 mod history;
 
-use super::later::VOLUMES_SINCE_SEED;
 use super::machine::{machine_of, open_cache};
 use super::verdict::{Oracle, Violation};
 use client::{Shared, work};
@@ -26,8 +25,6 @@ use forebay_volume::{
 use front::{Front, stamp_of};
 use history::{History, State};
 
-/// One seed in this many has such a world.
-const EVERY: u64 = 2;
 /// More than the memory has room for.
 const PAGES: u64 = 640;
 const CHUNK_PAGES: u32 = 16;
@@ -37,11 +34,8 @@ const MEMORY_BYTES: u64 = 2 << 20;
 /// A bucket that answers ends every sync within this time.
 const SYNCED: Span = Span::from_secs(120);
 
-/// What the oracle of volumes finds, if it is the turn of this seed.
+/// What the oracle of volumes finds.
 pub(super) fn judge_volumes(seed: u64) -> Option<Violation> {
-    if seed < VOLUMES_SINCE_SEED || !seed.is_multiple_of(EVERY) {
-        return None;
-    }
     let machine = machine_of(seed);
     let chance = Prng::from_seed(seed).child("volumes");
     let (oracle, what) = machine.run(play(machine.rt(), chance))?;
@@ -238,17 +232,12 @@ async fn collect(rt: Rt, far: Arc<Far>, mut chance: Prng) {
 
 #[cfg(test)]
 mod tests {
-    use super::{EVERY, VOLUMES_SINCE_SEED, judge_volumes};
+    use super::judge_volumes;
 
     #[test]
     fn volumes_keep_what_was_synced() {
-        for number in 0..6 {
-            assert_eq!(judge_volumes(VOLUMES_SINCE_SEED + number * EVERY), None);
+        for seed in 0..6 {
+            assert_eq!(judge_volumes(seed), None);
         }
-    }
-
-    #[test]
-    fn earlier_seeds_have_none() {
-        assert_eq!(judge_volumes(VOLUMES_SINCE_SEED - EVERY), None);
     }
 }
