@@ -8,7 +8,7 @@
 
 use super::client::PAGE;
 use super::machine::{machine_of, open_cache};
-use super::nowhere::Nowhere;
+use super::null_store::NullStore;
 use super::verdict::{Oracle, Violation};
 use forebay::settings::PageMemory;
 use forebay::{AttachedStore, Cache, File, Settings};
@@ -126,12 +126,12 @@ async fn watch(rt: Rt, crowd: Crowd) -> Option<String> {
     };
     let cache = open_cache(&rt, settings, None);
     let rate = Rate::bytes((crowd.writers + 1) * crowd.share_pages_per_s * PAGE);
-    let medium = RateStore::new(rt.clone(), Arc::new(Nowhere::default()), rate);
+    let medium = RateStore::new(rt.clone(), Arc::new(NullStore::default()), rate);
     let store = attach(&rt, &cache, Arc::new(medium), crowd.trouble.here()).1;
     let stop = Arc::new(AtomicBool::new(false));
     let elsewhere = crowd.trouble.elsewhere().map(|action| {
         let fault = Fault::each(IoKind::Write, action);
-        let (medium, store) = attach(&rt, &cache, Arc::new(Nowhere::default()), Some(fault));
+        let (medium, store) = attach(&rt, &cache, Arc::new(NullStore::default()), Some(fault));
         let file = open(&cache, &store, 0);
         (medium, start(&rt, file, 16, None, &stop))
     });

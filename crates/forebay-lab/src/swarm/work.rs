@@ -7,7 +7,7 @@
 
 use super::client::PAGE;
 use super::machine::{machine_of, open_cache};
-use super::nowhere::Nowhere;
+use super::null_store::NullStore;
 use super::verdict::{Oracle, Violation};
 use forebay::settings::PageMemory;
 use forebay::{AttachedStore, Cache, File, Settings, Statistics};
@@ -134,7 +134,7 @@ impl Watched {
         let rate = Rate::bytes(side.pages_per_s * PAGE);
         let medium = Arc::new(RateStore::new(
             rt.clone(),
-            Arc::new(Nowhere::default()),
+            Arc::new(NullStore::default()),
             rate,
         ));
         let counted = Arc::new(CountStore::new(rt.clone(), medium.clone()));

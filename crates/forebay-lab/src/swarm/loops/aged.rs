@@ -6,7 +6,7 @@
 
 use super::super::client::PAGE;
 use super::super::machine::{machine_of, open_cache};
-use super::super::nowhere::Nowhere;
+use super::super::null_store::NullStore;
 use super::super::verdict::{Oracle, Violation};
 use forebay::settings::PageMemory;
 use forebay::{Cache, File, Settings};
@@ -172,7 +172,7 @@ async fn play(rt: Rt, load: &Load) -> Option<String> {
     let rate = Rate::bytes(load.pages_per_s * PAGE);
     let noting = Arc::new(Noting {
         rt: rt.clone(),
-        medium: RateStore::new(rt.clone(), Arc::new(Nowhere::default()), rate),
+        medium: RateStore::new(rt.clone(), Arc::new(NullStore::default()), rate),
         needs_commits: load.needs_commits,
         pages: Mutex::default(),
     });

@@ -3,7 +3,7 @@
 
 use super::super::client::PAGE;
 use super::super::machine::{machine_of, open_cache};
-use super::super::nowhere::Nowhere;
+use super::super::null_store::NullStore;
 use super::super::verdict::{Oracle, Violation};
 use forebay::elastic::{MemorySeen, Scarce};
 use forebay::settings::{Elastic, PageMemory};
@@ -100,7 +100,7 @@ async fn play(rt: Rt, load: &Load) -> Option<String> {
 /// A reader that fills the cache, and a writer.
 fn start(rt: &Rt, cache: &Cache, load: &Load, stop: &Arc<AtomicBool>) -> Vec<Task> {
     let rate = Rate::bytes(PAGES_PER_S * PAGE);
-    let medium = RateStore::new(rt.clone(), Arc::new(Nowhere::default()), rate);
+    let medium = RateStore::new(rt.clone(), Arc::new(NullStore::default()), rate);
     let store = cache.attach(Arc::new(medium));
     let store = store.expect("a new cache takes a store");
     let open = |object| {

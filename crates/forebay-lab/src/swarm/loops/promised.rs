@@ -4,7 +4,7 @@
 
 use super::super::client::PAGE;
 use super::super::machine::{machine_of, open_cache};
-use super::super::nowhere::Nowhere;
+use super::super::null_store::NullStore;
 use super::super::verdict::{Oracle, Violation};
 use super::drain::{Drain, Seen};
 use forebay::settings::{BackingSettings, DirtyKnobs, PageMemory};
@@ -190,11 +190,11 @@ impl Site {
         side: &Side,
         stop: &Arc<AtomicBool>,
     ) -> (Site, Vec<Task>) {
-        let nowhere = Nowhere {
+        let null_store = NullStore {
             is_unstable: side.is_unstable,
         };
         let rate = Rate::bytes(side.pages_per_s * PAGE);
-        let medium = Arc::new(RateStore::new(rt.clone(), Arc::new(nowhere), rate));
+        let medium = Arc::new(RateStore::new(rt.clone(), Arc::new(null_store), rate));
         let files = files_of(cache, medium.clone(), side.drain, side.writers);
         let calls: Vec<InCall> = files.iter().map(|_| InCall::default()).collect();
         let writers = files.into_iter().zip(&calls).map(|(file, call)| {
@@ -254,7 +254,7 @@ fn start_mute(
     drain: Span,
     stop: &Arc<AtomicBool>,
 ) -> (Arc<FaultStore>, Task) {
-    let mute = Arc::new(FaultStore::new(rt.clone(), Arc::new(Nowhere::default())));
+    let mute = Arc::new(FaultStore::new(rt.clone(), Arc::new(NullStore::default())));
     mute.inject(Fault::each(IoKind::Write, FaultAction::NeverAnswer));
     let mut files = files_of(cache, mute.clone(), drain, 1);
     let file = files.pop().expect("it has one writer");

@@ -2,7 +2,7 @@
 
 use super::super::client::PAGE;
 use super::super::machine::{machine_of, open_cache};
-use super::super::nowhere::Nowhere;
+use super::super::null_store::NullStore;
 use super::super::verdict::Violation;
 use super::load::{Load, Side};
 use super::probe::Probe;
@@ -82,12 +82,12 @@ impl Site {
         stop: &Arc<AtomicBool>,
     ) -> Site {
         let rate = Rate::bytes(side.pages_per_s * PAGE);
-        let nowhere = Nowhere {
+        let null_store = NullStore {
             is_unstable: side.is_unstable,
         };
         let refusing = Refusing {
             rt: rt.clone(),
-            inner: Arc::new(nowhere),
+            inner: Arc::new(null_store),
             refused: side.refused.clone(),
         };
         let medium = Arc::new(RateStore::new(rt.clone(), Arc::new(refusing), rate));

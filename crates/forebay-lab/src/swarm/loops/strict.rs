@@ -8,7 +8,7 @@
 
 use super::super::client::PAGE;
 use super::super::machine::{machine_of, open_cache};
-use super::super::nowhere::Nowhere;
+use super::super::null_store::NullStore;
 use super::super::verdict::{Oracle, Violation};
 use super::work::{Dirty, Work};
 use forebay::settings::{BackingSettings, PageMemory};
@@ -147,7 +147,7 @@ impl Intercept for Passing {
 
 fn medium(rt: &Rt, pages_per_s: u64) -> RateStore {
     let rate = Rate::bytes(pages_per_s * PAGE);
-    RateStore::new(rt.clone(), Arc::new(Nowhere::default()), rate)
+    RateStore::new(rt.clone(), Arc::new(NullStore::default()), rate)
 }
 
 async fn play(rt: Rt, load: &Load) -> Option<String> {

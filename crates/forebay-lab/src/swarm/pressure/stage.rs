@@ -2,7 +2,7 @@
 
 use super::super::client::PAGE;
 use super::super::machine::{machine_of, open_cache};
-use super::super::nowhere::Nowhere;
+use super::super::null_store::NullStore;
 use super::super::verdict::Violation;
 use super::load::Load;
 use super::watch::{Watch, Watched};
@@ -99,12 +99,12 @@ fn cache_of(rt: &Rt, load: &Load, watch: &Arc<Watch>) -> Cache {
 impl Stage {
     /// A store that takes this many pages a second, or any number.
     fn attach(&self, cache: &Cache, pages_per_s: Option<u64>, is_unstable: bool) -> AttachedStore {
-        let nowhere = Arc::new(Nowhere { is_unstable });
+        let null_store = Arc::new(NullStore { is_unstable });
         let attached = match pages_per_s {
-            None => cache.attach(nowhere),
+            None => cache.attach(null_store),
             Some(rate) => {
                 let rate = Rate::bytes(rate * PAGE);
-                let inner = Arc::new(RateStore::new(self.rt.clone(), nowhere, rate));
+                let inner = Arc::new(RateStore::new(self.rt.clone(), null_store, rate));
                 let watch = self.watch.clone();
                 cache.attach(Arc::new(Watched { watch, inner }))
             }

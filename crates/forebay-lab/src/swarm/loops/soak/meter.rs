@@ -270,7 +270,7 @@ impl Intercept for Passing {
 #[cfg(test)]
 mod tests {
     use super::super::super::super::machine::open_cache;
-    use super::super::super::super::nowhere::Nowhere;
+    use super::super::super::super::null_store::NullStore;
     use super::*;
     use forebay::{Cache, Settings};
     use forebay_rt::{Virtual, VirtualSettings, block_on};
@@ -300,7 +300,7 @@ mod tests {
     fn a_page_is_durable_when_what_its_store_needs_has_ended() {
         for is_unstable in [false, true] {
             let rt = Rt::real();
-            let inner = Arc::new(Nowhere { is_unstable });
+            let inner = Arc::new(NullStore { is_unstable });
             let meter = Meter::new(rt, inner, is_unstable, None);
             let settings = Settings {
                 memory_bytes: 8 << 20,

@@ -1,7 +1,7 @@
 //! Plays a scene, in the world of the runtime.
 
 use super::super::super::machine::open_cache;
-use super::super::super::nowhere::Nowhere;
+use super::super::super::null_store::NullStore;
 use super::guard::Guard;
 use super::measured::{CrewRates, Levels, Measured, SiteRates};
 use super::meter::{Done, Meter, Metered};
@@ -78,12 +78,12 @@ struct Before {
 
 impl Stage {
     fn start(&mut self, scene: &Scene, site: &Site) -> io::Result<()> {
-        let nowhere = Nowhere {
+        let null_store = NullStore {
             is_unstable: site.is_unstable,
         };
         let medium = Arc::new(RateStore::new(
             self.rt.clone(),
-            Arc::new(nowhere),
+            Arc::new(null_store),
             site.rate,
         ));
         let age = Guard::age_of(scene, site);

@@ -4,12 +4,12 @@ use forebay_store::{Durability, Geometry, Io, MemoryStore, Store};
 
 /// Takes every request at once and keeps nothing.
 #[derive(Default)]
-pub(super) struct Nowhere {
+pub(super) struct NullStore {
     /// What was written needs a commit.
     pub(super) is_unstable: bool,
 }
 
-impl Store for Nowhere {
+impl Store for NullStore {
     fn geometry(&self) -> Geometry {
         let geometry = MemoryStore::new().geometry();
         if self.is_unstable {
