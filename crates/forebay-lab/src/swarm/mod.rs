@@ -11,7 +11,7 @@
 //! law (`observer`), which finds a record that is wrong and not a law that is.
 //!
 //! Some seeds have side worlds in addition to their run, for shares, control loops, reclaim and
-//! volumes in a bucket. One table (`side_world`) says which.
+//! volumes in a bucket. One table (`side_world`) says which; most of them play a scene (`scene`).
 
 mod abandon;
 mod books;
@@ -43,6 +43,7 @@ mod reopen;
 mod roles;
 mod run;
 mod scatter;
+mod scene;
 mod searches;
 mod settle;
 mod shares;
@@ -56,15 +57,15 @@ mod uncertain;
 mod unjudged;
 mod verdict;
 mod volumes;
-mod work;
 mod world;
 
 pub use campaign::{Campaign, Failed, Reached, Report};
 pub use kept::{KeptSeed, kept_seeds};
-pub use loops::{Comparison, Figure, FigureKind, LoadRun, Scene, run_load};
+pub use loops::{Comparison, Figure, FigureKind, LoadRun, run_load};
 pub use part::Part;
 pub use plan::Reduction;
 pub use run::{Outcome, run_seed, run_side_worlds, run_twin};
+pub use scene::Scene;
 pub use shrink::shrink;
 pub use side_world::SideWorld;
 pub use verdict::{Oracle, Violation};

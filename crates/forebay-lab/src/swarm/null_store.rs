@@ -3,22 +3,16 @@
 use forebay_store::{Durability, Geometry, Io, MemoryStore, Store};
 
 /// Takes every request at once and keeps nothing.
-#[derive(Default)]
 pub(super) struct NullStore {
-    /// What was written needs a commit.
-    pub(super) is_unstable: bool,
+    /// When it says that what was written is durable.
+    pub(super) durability: Durability,
 }
 
 impl Store for NullStore {
     fn geometry(&self) -> Geometry {
-        let geometry = MemoryStore::new().geometry();
-        if self.is_unstable {
-            Geometry {
-                durability: Durability::Unstable,
-                ..geometry
-            }
-        } else {
-            geometry
+        Geometry {
+            durability: self.durability,
+            ..MemoryStore::new().geometry()
         }
     }
 

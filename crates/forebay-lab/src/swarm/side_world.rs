@@ -1,12 +1,13 @@
 //! Side worlds: worlds of their own that a seed has in addition to its run. In each of them little
 //! goes wrong and one kind of promise is judged, for which a run has too much happening at once.
 
-use super::loops::{judge_ages, judge_elastic, judge_loops, judge_promises, judge_strict};
+use super::loops::{
+    judge_ages, judge_elastic, judge_loops, judge_promises, judge_strict, judge_work,
+};
 use super::pressure::judge_pressure;
 use super::shares::judge_shares;
 use super::verdict::Violation;
 use super::volumes::judge_volumes;
-use super::work::judge_work;
 
 /// A side world, and which seeds have it.
 #[derive(Debug)]

@@ -59,6 +59,16 @@ impl fmt::Display for Oracle {
     }
 }
 
+impl Oracle {
+    /// What it finds.
+    pub(super) fn finds(self, what: impl Into<String>) -> Violation {
+        Violation {
+            oracle: self,
+            what: what.into(),
+        }
+    }
+}
+
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
@@ -66,6 +76,16 @@ pub struct Violation {
     pub oracle: Oracle,
     /// What is wrong, in one line.
     pub what: String,
+}
+
+impl Violation {
+    /// The same, with the scene in which it was found.
+    pub(super) fn of(self, scene: impl fmt::Display) -> Violation {
+        Violation {
+            what: format!("{} ({scene})", self.what),
+            ..self
+        }
+    }
 }
 
 /// Keeps the first violation of a run. What follows from it is of no interest.
