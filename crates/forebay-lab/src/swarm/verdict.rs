@@ -44,6 +44,11 @@ pub enum Oracle {
     /// A kswapd that sleeps where it should not, a flag or mark that is left, or a reclaimer that
     /// is not woken by what it waits for.
     Reclaim,
+    /// A decision about a writer that does not follow from what was recorded with it, or from the
+    /// gauges.
+    Recomputed,
+    /// A store without a request while its writers pause at a limit.
+    Busy,
     /// A call that waited and does not say for what, or sums of waits that disagree.
     Waits,
     /// Two runs of one seed that differ.

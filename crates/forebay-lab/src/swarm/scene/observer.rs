@@ -89,8 +89,8 @@ pub(super) struct Watch {
 }
 
 struct State {
-    /// Absent while it observes.
-    observer: Option<Box<dyn Observer>>,
+    /// Absent while they observe.
+    observers: Option<Vec<Box<dyn Observer>>>,
     /// Events that came meanwhile: the cache may report some when it is asked for its statistics.
     events: VecDeque<(Instant, Event)>,
     /// The first finding.
@@ -99,12 +99,12 @@ struct State {
 }
 
 impl Watch {
-    pub(super) fn new(rt: Rt, observer: impl Observer) -> Watch {
+    pub(super) fn new(rt: Rt, observers: Vec<Box<dyn Observer>>) -> Watch {
         Watch {
             rt,
             cache: Mutex::new(None),
             state: Mutex::new(State {
-                observer: Some(Box::new(observer)),
+                observers: Some(observers),
                 events: VecDeque::new(),
                 found: None,
                 requests: 0,
@@ -142,30 +142,47 @@ impl Watch {
         state.requests
     }
 
-    /// Lets the observer see something, and then the events that came meanwhile.
+    /// Lets the observers see something, and then the events that came meanwhile.
     fn observe(
         &self,
         now: Instant,
-        see: impl FnOnce(&mut dyn Observer, Moment<'_>) -> Option<Violation>,
+        see: impl Fn(&mut dyn Observer, Moment<'_>) -> Option<Violation>,
     ) {
         let Some(cache) = lock(&self.cache).clone() else {
             return;
         };
         let cache = &cache;
-        let observer = lock(&self.state).observer.take();
-        let mut observer = observer.expect("calls and looks do not come while it observes");
-        let mut found = see(&mut *observer, Moment { now, cache });
+        let observers = lock(&self.state).observers.take();
+        let mut observers = observers.expect("calls and looks do not come while they observe");
+        let mut found = first_found(&mut observers, |observer| {
+            see(observer, Moment { now, cache })
+        });
         loop {
             let mut state = lock(&self.state);
             state.found = state.found.take().or(found);
             let Some((now, event)) = state.events.pop_front() else {
-                state.observer = Some(observer);
+                state.observers = Some(observers);
                 return;
             };
             drop(state);
-            found = observer.event(Moment { now, cache }, &event);
+            found = first_found(&mut observers, |observer| {
+                observer.event(Moment { now, cache }, &event)
+            });
         }
     }
+}
+
+/// Lets all observers `see` something.
+fn first_found(
+    observers: &mut [Box<dyn Observer>],
+    see: impl Fn(&mut dyn Observer) -> Option<Violation>,
+) -> Option<Violation> {
+    let mut found = None;
+    for observer in observers {
+        let of_one = see(&mut **observer);
+        found = found.or(of_one);
+    }
+    found
 }
 
 /// The events of the engine.
@@ -175,7 +192,7 @@ impl EventSink for Events {
     fn record(&self, at: Instant, event: &Event) {
         {
             let mut state = lock(&self.0.state);
-            if state.observer.is_none() {
+            if state.observers.is_none() {
                 state.events.push_back((at, *event));
                 return;
             }

@@ -5,13 +5,15 @@ use super::super::machine::{machine_of, open_cache};
 use super::super::null_store::NullStore;
 use super::super::verdict::Violation;
 use super::actors::Actor;
+use super::busy::Busy;
 use super::observed_store::ObservedStore;
 use super::observer::{Call, Events, Observer, SceneIo, Watch};
 use super::plan::{Crew, Scene, Site, Syncing, Work};
+use super::recomputed::Recomputed;
 use forebay::{AttachedStore, Cache, File};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_rt::{Rt, Task};
-use forebay_store::{FaultStore, ObjectId, Rate, RateStore};
+use forebay_store::{FaultStore, ObjectId, Rate, RateStore, Store};
 use std::sync::Arc;
 
 /// A cache with its stores and tasks.
@@ -26,7 +28,7 @@ pub(in super::super) struct Stage {
 
 /// A store of a stage, from below to above.
 struct StageStore {
-    faults: Arc<FaultStore>,
+    faults: Option<Arc<FaultStore>>,
     /// None for a store that answers at once.
     rated: Option<Arc<RateStore>>,
     attached: AttachedStore,
@@ -64,7 +66,13 @@ pub(in super::super) fn judge_play(
 impl Stage {
     /// A cache with the stores of `scene`. Nobody works on them yet.
     pub(in super::super) fn open(rt: Rt, scene: &Scene, observer: impl Observer) -> Stage {
-        let watch = Arc::new(Watch::new(rt.clone(), observer));
+        let general = Recomputed::default();
+        let observers: Vec<Box<dyn Observer>> = vec![
+            Box::new(observer),
+            Box::new(general),
+            Box::new(Busy::new(scene)),
+        ];
+        let watch = Arc::new(Watch::new(rt.clone(), observers));
         let events = Arc::new(Events(watch.clone()));
         let cache = open_cache(&rt, scene.settings.clone(), Some(events));
         watch.begin(&cache);
@@ -109,8 +117,9 @@ impl Stage {
     /// Starts the tasks of all crews. The objects of a store have the numbers of its tasks.
     pub(in super::super) fn start_crews(&mut self) {
         for (number, site) in self.scene.sites.clone().into_iter().enumerate() {
-            if let Some(span) = site.faults_end {
-                let (rt, faults) = (self.rt.clone(), self.stores[number].faults.clone());
+            let faults = self.stores[number].faults.clone();
+            if let Some((span, faults)) = site.faults_end.zip(faults) {
+                let rt = self.rt.clone();
                 self.spawn("faults end", async move {
                     rt.sleep(span).await;
                     faults.clear();
@@ -187,9 +196,9 @@ impl Stage {
     pub(in super::super) async fn end(self) -> Option<Violation> {
         self.actor.stop.store(true, Ordering::Relaxed);
         let found = self.actor.watch.end();
-        for store in &self.stores {
-            store.faults.clear();
-            store.faults.release();
+        for faults in self.stores.iter().filter_map(|store| store.faults.as_ref()) {
+            faults.clear();
+            faults.release();
         }
         for task in self.tasks {
             task.join().await;
@@ -207,22 +216,24 @@ fn attach(
     site: &Site,
 ) -> StageStore {
     let durability = site.durability;
-    let faults = Arc::new(FaultStore::new(
-        rt.clone(),
-        Arc::new(NullStore { durability }),
-    ));
-    site.faults
-        .iter()
-        .for_each(|fault| faults.inject(fault.clone()));
-    let is_rated = site.rate != Rate::UNLIMITED;
-    let rated = is_rated.then(|| Arc::new(RateStore::new(rt.clone(), faults.clone(), site.rate)));
+    let mut inner: Arc<dyn Store> = Arc::new(NullStore { durability });
+    // A store with faults leaves all durability to commits; others need not.
+    let faults = (!site.faults.is_empty()).then(|| {
+        let store = Arc::new(FaultStore::new(rt.clone(), inner.clone()));
+        let faults = site.faults.iter().cloned();
+        faults.for_each(|fault| store.inject(fault));
+        inner = store.clone();
+        store
+    });
+    let rated = (site.rate != Rate::UNLIMITED).then(|| {
+        let store = Arc::new(RateStore::new(rt.clone(), inner.clone(), site.rate));
+        inner = store.clone();
+        store
+    });
     let observed = ObservedStore {
         watch: watch.clone(),
         number,
-        inner: match &rated {
-            Some(rated) => rated.clone(),
-            None => faults.clone(),
-        },
+        inner,
     };
     let attached = cache.attach_with(Arc::new(observed), site.backing);
     StageStore {
