@@ -3,10 +3,11 @@
 //!
 //! `cargo run --release -p forebay-lab --example swarm -- 0 2000` runs the seeds below 2000 and
 //! ends with status 1 at the first violation. A third number N lets it go on to the Nth violation.
-//! With the word `worlds` it plays only the worlds that seeds have in addition to their runs: for
-//! shares, control loops, promises in seconds and reclaim.
+//! With the word `worlds` it plays only the side worlds of these seeds, and with the name of a side
+//! world, as `shares` or `pressure`, only this one, for each of the seeds.
 
-use forebay_lab::swarm::{Campaign, Reduction, run_worlds};
+use forebay_lab::swarm::{Campaign, Reduction, SideWorld, run_side_worlds};
+use std::ops::Range;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -18,12 +19,13 @@ fn main() -> ExitCode {
         [first, end] => (first, end, 1),
         [first, end, most] => (first, end, most as usize),
         _ => {
-            eprintln!("usage: swarm FIRST END [VIOLATIONS]");
+            eprintln!("usage: swarm FIRST END [VIOLATIONS] [worlds|WORLD]");
             return ExitCode::from(2);
         }
     };
-    if std::env::args().any(|word| word == "worlds") {
-        return worlds(first..end, most_violations);
+    let alone = std::env::args().find_map(|word| SideWorld::named(&word));
+    if alone.is_some() || std::env::args().any(|word| word == "worlds") {
+        return side_worlds(first..end, most_violations, alone);
     }
     let campaign = Campaign {
         kept: Vec::new(),
@@ -63,9 +65,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Plays the worlds of `seeds` alone, one after the other.
-fn worlds(seeds: std::ops::Range<u64>, most_violations: usize) -> ExitCode {
-    let found = seeds.filter_map(|seed| Some((seed, run_worlds(seed).violation?)));
+/// Plays the side worlds of `seeds` without their runs, one after the other, or `alone` of them.
+fn side_worlds(seeds: Range<u64>, most_violations: usize, alone: Option<&SideWorld>) -> ExitCode {
+    let found = seeds.filter_map(|seed| Some((seed, run_side_worlds(seed, alone).violation?)));
     let mut count = 0;
     for (seed, violation) in found.take(most_violations) {
         println!("seed {seed} {}: {}", violation.oracle, violation.what);

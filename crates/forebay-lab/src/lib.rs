@@ -18,7 +18,10 @@
 //! - `scenario`, `expect`: a TOML file into a machine, its processes and events; what must hold,
 //!   in control terms. To add one: a file in `scenarios/`.
 //! - `swarm/loops/soak`: scenes of writers and stores with a rate, played on a given runtime, real
-//!   or virtual; oracles that hold in any timing. To add one: a scene in `scene.rs`.
+//!   or virtual; oracles that hold in any timing. To add one: a scene in `scenes.rs`.
+//! - `swarm/scene`: a scene (stores, crews) on a stage in virtual time, and what an oracle sees of
+//!   it. To add one: a side world in `side_world.rs`, which draws a scene and judges it by an
+//!   `Observer`.
 //! - `swarm`: a seed into stores, faults and workloads; a byte model, crash images and books that
 //!   judge them. To add one: a role in `roles.rs`, a fault in `fault.rs`.
 //! - `outcome`, `report`, `reproduction`: plain values; tables, pictures, judgements of them.

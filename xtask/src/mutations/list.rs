@@ -23,9 +23,6 @@ pub(crate) struct Mutation {
     /// What has to notice it.
     #[serde(default)]
     pub(crate) seen_by: SeenBy,
-    /// The first seed that has to be tried. Some roles of the swarm are drawn for later seeds only.
-    #[serde(default)]
-    pub(crate) first_seed: u64,
 }
 
 /// What has to notice a mutation.
@@ -79,7 +76,6 @@ mod tests {
             before: before.into(),
             after: after.into(),
             seen_by: SeenBy::Swarm,
-            first_seed: 0,
         }
     }
 

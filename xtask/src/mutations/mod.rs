@@ -140,7 +140,7 @@ impl TreeCopy {
             SeenBy::Schedules => self.run_schedules(None),
             SeenBy::Swarm => self.build_swarm().and_then(|swarm| match swarm {
                 None => Ok(Verdict::NotBuilt),
-                Some(swarm) => run_swarm(&swarm, mutation.first_seed, SEEDS),
+                Some(swarm) => run_swarm(&swarm, 0, SEEDS),
             }),
         };
         self.put(&mutation.file, text.as_bytes())?;

@@ -3,9 +3,9 @@
 
 use super::ledger::Ledger;
 use super::pattern::{ZEROS, bytes_of_version};
+use super::reader_model::{Change, NewLength};
 use super::store::Failures;
 use super::verdict::Oracle;
-use super::witness::{Change, NewLength};
 use super::world::World;
 use forebay::{AccessError, BuildError, File};
 use forebay_base::sync::{Mutex, lock};
@@ -192,9 +192,9 @@ impl Client {
             }
             Some(Err(error)) => {
                 self.refused("write_at", &error);
-                self.clear_doubts(false).await;
+                self.resolve_uncertain(false).await;
             }
-            None => self.clear_doubts(false).await,
+            None => self.resolve_uncertain(false).await,
         }
         None
     }
@@ -208,14 +208,14 @@ impl Client {
             .min(range.start + 6 * PAGE)
             .min(lock(&self.ledger).start() + limit);
         if range.start >= end || self.chance.chance(1, 2) {
-            return self.clear_doubts(true).await;
+            return self.resolve_uncertain(true).await;
         }
         self.lingers = true;
         let written = self.write_range(range.start..end).await;
-        self.clear_doubts(true).await;
+        self.resolve_uncertain(true).await;
         let Some(version) = written else { return };
         let ledger = lock(&self.ledger);
-        if ledger.in_doubt().is_some() || self.world.is_over() {
+        if ledger.uncertain_range().is_some() || self.world.is_over() {
             return;
         }
         let expected = bytes_of_version(version, range.start, end - range.start);
@@ -290,7 +290,7 @@ impl Client {
             }
             Some(Err(error)) => {
                 self.refused("truncate", &error);
-                self.clear_doubts(true).await;
+                self.resolve_uncertain(true).await;
             }
             None => self.write_after_dropped_cut(length..u64::MAX).await,
         }
@@ -344,7 +344,7 @@ impl Client {
             Some(Ok(())) => lock(&self.ledger).done(ticket),
             Some(Err(error)) => {
                 self.refused("discard", &error);
-                self.clear_doubts(true).await;
+                self.resolve_uncertain(true).await;
             }
             None => self.write_after_dropped_cut(range).await,
         }

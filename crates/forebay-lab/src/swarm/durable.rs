@@ -6,10 +6,10 @@
 //! hardly ever catch a sync that returns too early by the time of one request.
 
 use super::client::Client;
+use super::crash_disk::CrashDisk;
 use super::ledger::Ledger;
-use super::medium::Medium;
+use super::reader_model::WrongByte;
 use super::verdict::Oracle;
-use super::witness::WrongByte;
 use forebay_base::sync::lock;
 
 impl Client {
@@ -24,11 +24,11 @@ impl Client {
             return;
         }
         let of_store = &self.world.stores[store].0;
-        let judge = |medium: &Medium| {
+        let judge = |disk: &CrashDisk| {
             let mut ledger = lock(&self.ledger);
             // Some callers sync on and on where nothing changes.
-            let is_new = ledger.is_judged_anew(medium.revision());
-            is_new.then(|| judge(&mut ledger, medium)).flatten()
+            let is_new = ledger.is_judged_anew(disk.revision());
+            is_new.then(|| judge(&mut ledger, disk)).flatten()
         };
         if let Some(what) = of_store.judge_durable(object, judge) {
             self.broken(Oracle::Sync, &format!("object {}: {what}", object.0));
@@ -38,8 +38,8 @@ impl Client {
 
 /// Which promise of `ledger` the durable bytes of its object break. What was judged before and is
 /// as it was is not judged again.
-fn judge(ledger: &mut Ledger, medium: &Medium) -> Option<String> {
-    let object = medium.durable();
+fn judge(ledger: &mut Ledger, disk: &CrashDisk) -> Option<String> {
+    let object = disk.durable();
     let (shortest, longest) = ledger.durable_length_bytes();
     let length = object.len() as u64;
     let is_whole = ledger.is_whole_object();
@@ -53,8 +53,8 @@ fn judge(ledger: &mut Ledger, medium: &Medium) -> Option<String> {
     let start = (ledger.start() as usize).min(object.len());
     let count = if is_whole { longest } else { ledger.len() } as usize;
     let image = &object[start..(start + count).min(object.len())];
-    let has_changed = |range, since| medium.has_changed(range, since);
-    let judged = ledger.judge_durable((image, count), medium.revision(), has_changed);
+    let has_changed = |range, since| disk.has_changed(range, since);
+    let judged = ledger.judge_durable((image, count), disk.revision(), has_changed);
     let WrongByte {
         place,
         found,

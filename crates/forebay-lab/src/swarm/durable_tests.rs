@@ -1,7 +1,7 @@
-use super::super::medium::Act;
+use super::super::crash_disk::Act;
+use super::super::extent_map::PIECE;
 use super::super::pattern::{ZEROS, bytes_of_version};
-use super::super::sheet::PIECE;
-use super::super::witness::{Change, NewLength};
+use super::super::reader_model::{Change, NewLength};
 use super::*;
 use forebay_base::Prng;
 use forebay_base::sync::atomic::AtomicBool;
@@ -28,31 +28,28 @@ fn a_sync_that_returned_too_early_is_found() {
         length: NewLength::AtLeast(100),
     });
     ledger.done(written);
-    let mut medium = Medium::default();
-    assert_eq!(judge(&mut ledger, &medium), None, "nothing was synced");
+    let mut disk = CrashDisk::default();
+    assert_eq!(judge(&mut ledger, &disk), None, "nothing was synced");
     assert!(!ledger.is_judged_anew(0));
     sync(&mut ledger);
     assert!(ledger.is_judged_anew(0), "more has to be durable");
     let stored = bytes_of_version(version, 0, 100);
-    let put = |medium: &mut Medium, bytes: &[u8]| {
+    let put = |disk: &mut CrashDisk, bytes: &[u8]| {
         let bytes = bytes.to_vec();
-        medium.done_durably(1, Act::Write { offset: 0, bytes });
+        disk.done_durably(1, Act::Write { offset: 0, bytes });
     };
-    put(&mut medium, &stored[..60]);
-    let short = judge(&mut ledger, &medium).expect("40 bytes are missing");
+    put(&mut disk, &stored[..60]);
+    let short = judge(&mut ledger, &disk).expect("40 bytes are missing");
     assert!(short.contains("60 bytes for certain"), "{short}");
-    put(&mut medium, &stored);
-    assert_eq!(judge(&mut ledger, &medium), None);
+    put(&mut disk, &stored);
+    assert_eq!(judge(&mut ledger, &disk), None);
     sync(&mut ledger);
-    assert!(
-        !ledger.is_judged_anew(medium.revision()),
-        "all is as it was"
-    );
+    assert!(!ledger.is_judged_anew(disk.revision()), "all is as it was");
     let mut other = stored.clone();
     other[70] ^= 1;
-    put(&mut medium, &other);
-    assert!(ledger.is_judged_anew(medium.revision()), "it is not");
-    let wrong = judge(&mut ledger, &medium).expect("one byte is another");
+    put(&mut disk, &other);
+    assert!(ledger.is_judged_anew(disk.revision()), "it is not");
+    let wrong = judge(&mut ledger, &disk).expect("one byte is another");
     assert!(wrong.contains("at byte 70"), "{wrong}");
 }
 
@@ -99,37 +96,37 @@ fn change(ledger: &mut Ledger, chance: &mut Prng, range: Range<u64>) -> Act {
     }
 }
 
-/// Writes, cuts and zeros of six pieces, of which the medium loses one now and then, with syncs of
+/// Writes, cuts and zeros of six pieces, of which the disk loses one now and then, with syncs of
 /// the whole and of ranges: what is judged piece by piece is judged as the whole would be.
 #[test]
 fn what_is_judged_again_is_enough() {
     let (mut found, mut kept) = (0, 0);
     for seed in 0..400 {
         let mut chance = Prng::from_seed(seed);
-        let (mut ledger, mut medium) = (ledger(), Medium::holding(Vec::new(), seed % 2 == 0));
+        let (mut ledger, mut disk) = (ledger(), CrashDisk::holding(Vec::new(), seed % 2 == 0));
         for moment in 0..60 {
             let end = 1 + chance.below(6 * PIECE as u64);
             let start = chance.below(end);
             let act = change(&mut ledger, &mut chance, start..end);
             let is_lost = chance.chance(1, 40);
             if !is_lost {
-                medium.done(moment, act);
+                disk.done(moment, act);
             }
             if chance.chance(1, 2) {
                 continue;
             }
             let range = chance.chance(1, 3).then_some(start..end);
             let ticket = ledger.sync_begins(range);
-            medium.commit(moment + 1);
+            disk.commit(moment + 1);
             ledger.sync_returned(ticket);
             let whole = {
                 let (shortest, longest) = ledger.durable_length_bytes();
-                let mut image = medium.durable().to_vec();
+                let mut image = disk.durable().to_vec();
                 let is_long_enough = (shortest..=longest).contains(&(image.len() as u64));
                 image.resize(longest as usize, 0);
                 is_long_enough && ledger.judge_image(&image).is_ok()
             };
-            let again = judge(&mut ledger, &medium);
+            let again = judge(&mut ledger, &disk);
             assert_eq!(
                 again.is_none(),
                 whole,

@@ -2,8 +2,8 @@
 
 use super::client::{Client, PAGE};
 use super::ledger::Ticket;
+use super::reader_model::WrongByte;
 use super::verdict::Oracle;
-use super::witness::WrongByte;
 use forebay::AccessError;
 use forebay_base::sync::lock;
 use std::ops::Range;

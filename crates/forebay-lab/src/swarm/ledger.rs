@@ -1,10 +1,10 @@
 //! The ledger: the model of one range of one object. It knows what the range holds, what a sync has
 //! promised of it, and which reads and guards look at it now. It calls no code of the engine.
 
+use super::extent_map::{ExtentMap, PIECE};
 use super::pattern;
-use super::sheet::{PIECE, Sheet};
+use super::reader_model::{Change, NewLength, ReaderModel, WrongByte};
 use super::unjudged::Unjudged;
-use super::witness::{Change, NewLength, Witness, WrongByte};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -30,17 +30,17 @@ const PROMISES: usize = 4;
 pub(super) struct Ledger {
     /// The range; none if the ledger is of the whole object and so also has its length.
     region: Option<Range<u64>>,
-    bytes: Sheet,
+    bytes: ExtentMap,
     next_ticket: u64,
     next_version: u64,
     /// Changes that began, and that were made or not: that is not known yet.
     open: BTreeMap<Ticket, Change>,
-    looking: BTreeMap<Ticket, Witness>,
+    looking: BTreeMap<Ticket, ReaderModel>,
     /// What is durable: the state at the start of a sync that returned, and all changes since.
-    durable: Witness,
+    durable: ReaderModel,
     durable_since: Ticket,
     /// The same for ranges that were synced alone; the latest ones.
-    promises: VecDeque<(Range<u64>, Witness)>,
+    promises: VecDeque<(Range<u64>, ReaderModel)>,
     /// Counts changes of what has to be durable.
     revision: u64,
     /// The revisions of that and of the store's bytes that were judged last.
@@ -67,9 +67,9 @@ impl Ledger {
         let (start, length) = region
             .as_ref()
             .map_or((0, 0), |r| (r.start, r.end - r.start));
-        let bytes = Sheet::zeros(length as usize);
+        let bytes = ExtentMap::zeros(length as usize);
         Ledger {
-            durable: Witness::new(start, bytes.clone(), length),
+            durable: ReaderModel::new(start, bytes.clone(), length),
             region,
             bytes,
             next_ticket: 1,
@@ -121,9 +121,9 @@ impl Ledger {
             self.open.insert(ticket, change);
             self.revision += 1;
             self.durable.note(change);
-            let promised = self.promises.iter_mut().map(|(_, witness)| witness);
-            let witnesses = self.looking.values_mut().chain(promised);
-            witnesses.for_each(|witness| witness.note(change));
+            let promised = self.promises.iter_mut().map(|(_, model)| model);
+            let models = self.looking.values_mut().chain(promised);
+            models.for_each(|model| model.note(change));
         }
         ticket
     }
@@ -160,13 +160,13 @@ impl Ledger {
     }
 
     /// The range of a change of which it is not known whether it was made.
-    pub(super) fn in_doubt(&self) -> Option<Range<u64>> {
+    pub(super) fn uncertain_range(&self) -> Option<Range<u64>> {
         let changes = self.open.values().map(|change| change.start..change.end);
         changes.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end))
     }
 
-    /// The doubt is over: the object has this length, and these bytes from `offset_bytes` on
-    /// wherever anything was in doubt.
+    /// It is known what became of uncertain changes: the object has this length, and these bytes
+    /// from `offset_bytes` on wherever anything was uncertain.
     pub(super) fn resolve(&mut self, length_bytes: u64, offset_bytes: u64, found: &[u8]) {
         if self.is_frozen() {
             return;
@@ -196,15 +196,15 @@ impl Ledger {
             let (at, part) = self.bytes.part(range);
             (start + at as u64, part)
         };
-        self.looking.insert(ticket, self.witness_of(first, bytes));
+        self.looking.insert(ticket, self.model_of(first, bytes));
         ticket
     }
 
     /// What a look that begins now may see of `bytes`, which lie from `start` on.
-    fn witness_of(&self, start: u64, bytes: Sheet) -> Witness {
-        let mut witness = Witness::new(start, bytes, self.len());
-        self.open.values().for_each(|&change| witness.note(change));
-        witness
+    fn model_of(&self, start: u64, bytes: ExtentMap) -> ReaderModel {
+        let mut model = ReaderModel::new(start, bytes, self.len());
+        self.open.values().for_each(|&change| model.note(change));
+        model
     }
 
     /// Judges what the look with this `ticket` saw.
@@ -214,17 +214,15 @@ impl Ledger {
         offset_bytes: u64,
         found: &[u8],
     ) -> Result<(), WrongByte> {
-        let Some(witness) = self.looking.remove(&ticket) else {
+        let Some(model) = self.looking.remove(&ticket) else {
             return Ok(());
         };
-        witness.judge(offset_bytes, found)
+        model.judge(offset_bytes, found)
     }
 
     /// The lengths that the object may have for the look with this `ticket`.
     pub(super) fn length_seen(&self, ticket: Ticket) -> Option<(u64, u64)> {
-        self.looking
-            .get(&ticket)
-            .map(|witness| witness.length_bytes)
+        self.looking.get(&ticket).map(|model| model.length_bytes)
     }
 
     /// The look ends without having seen anything.
@@ -242,13 +240,13 @@ impl Ledger {
 
     /// A sync has returned without error.
     pub(super) fn sync_returned(&mut self, sync: SyncTicket) {
-        let Some(witness) = self.looking.remove(&sync.looking) else {
+        let Some(model) = self.looking.remove(&sync.looking) else {
             return;
         };
         if self.is_frozen() {
             return;
         }
-        if !witness.is_as(&self.durable) {
+        if !model.is_as(&self.durable) {
             self.revision += 1;
             // Of the rest the store had to hold the same before.
             let start = self.start();
@@ -257,12 +255,12 @@ impl Ledger {
             }
         }
         if let Some(range) = sync.range {
-            self.promises.push_back((range, witness));
+            self.promises.push_back((range, model));
             if self.promises.len() > PROMISES {
                 self.promises.pop_front();
             }
         } else if sync.looking >= self.durable_since {
-            self.durable = witness;
+            self.durable = model;
             self.durable_since = sync.looking;
         }
     }
@@ -313,7 +311,7 @@ impl Ledger {
         (image, count): (&[u8], usize),
         is_judged: impl Fn(usize) -> bool,
     ) -> Result<(), WrongByte> {
-        let now = self.witness_of(self.start(), self.bytes.clone());
+        let now = self.model_of(self.start(), self.bytes.clone());
         for at in (0..count).step_by(PIECE).filter(|&at| is_judged(at)) {
             let end = count.min(at + PIECE);
             let there = image.get(at..end.min(image.len())).unwrap_or_default();
@@ -336,10 +334,10 @@ impl Ledger {
     fn judge_promises(&self, place: u64, piece: &[u8]) -> Result<(), WrongByte> {
         self.durable.judge(place, piece)?;
         let end = place + piece.len() as u64;
-        for (range, witness) in &self.promises {
+        for (range, model) in &self.promises {
             let first = range.start.clamp(place, end);
             let last = range.end.clamp(first, end);
-            witness.judge(
+            model.judge(
                 first,
                 &piece[(first - place) as usize..(last - place) as usize],
             )?;
@@ -353,7 +351,7 @@ impl Ledger {
     }
 
     /// What the range should hold at rest.
-    pub(super) fn bytes(&self) -> &Sheet {
+    pub(super) fn bytes(&self) -> &ExtentMap {
         &self.bytes
     }
 }

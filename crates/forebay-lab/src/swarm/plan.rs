@@ -1,12 +1,10 @@
 //! The plan: everything that a seed decides, before anything runs.
 
 use super::fault::{Effect, Fault};
-use super::later;
 use super::part::{Part, StorePlan};
 use super::store::Pace;
 use forebay::SyncError;
-use forebay::policy::ReclaimWrites;
-use forebay::policy::{KswapdBalance, KswapdSleep};
+use forebay::policy::{Eviction, KswapdBalance, KswapdSleep, ReclaimWrites};
 use forebay::settings::ZoneSettings;
 use forebay::settings::{BackingSettings, DirtyKnobs, NodeSettings};
 use forebay::{AccessError, Policy, Settings};
@@ -70,7 +68,8 @@ impl Plan {
         let mut stores: Vec<StorePlan> = (0..store_count)
             .map(|_| StorePlan::draw(&mut of_stores, crashes))
             .collect();
-        later::draw(seed, &root, &mut settings.policy, &mut stores);
+        draw_policy(&root, &mut settings.policy);
+        draw_units(&root, &mut settings.policy, &mut stores);
         let frames = settings.memory_bytes / PAGE_BYTES as u64;
         let anonymous_pages = 16 + chance.below(frames);
         let swap_pages = if chance.chance(1, 3) {
@@ -108,10 +107,7 @@ impl Plan {
         if plan.anonymous.is_some() && plan.swap_is_forgetful() {
             plan.anonymous = None;
         }
-        if root.child("memory").chance(1, 4) {
-            plan.parts.insert(Part::Memory);
-        }
-        plan.parts.extend(later::parts(seed, &root));
+        plan.parts.extend(draw_parts(&root));
         let mut of_table = root.child("table");
         if of_table.chance(1, 6) && !plan.has(Part::Scatter) {
             plan.parts.insert(Part::Table);
@@ -360,13 +356,47 @@ impl StorePlan {
     }
 }
 
+/// Parts that a run has by a stream of chance of their own.
+fn draw_parts(root: &Prng) -> impl Iterator<Item = Part> {
+    let odds = [
+        (Part::Memory, "memory", 4),
+        (Part::Turns, "turns", 2),
+        (Part::Crowd, "crowd", 2),
+    ];
+    let drawn = odds
+        .into_iter()
+        .filter(|&(_, name, one_in)| root.child(name).chance(1, one_in));
+    drawn.map(|(part, ..)| part)
+}
+
+/// Gives half of the runs today's policy, because that is the one with promises.
+fn draw_policy(root: &Prng, policy: &mut Policy) {
+    if root.child("policy").chance(1, 2) {
+        *policy = Policy::default();
+    }
+}
+
+/// Draws S3-FIFO for a third of the runs, and write units of several pages for a third of their
+/// stores. Some units are longer than the longest request of their store.
+fn draw_units(root: &Prng, policy: &mut Policy, stores: &mut [StorePlan]) {
+    let mut chance = root.child("units");
+    if chance.chance(1, 3) {
+        policy.eviction = Eviction::S3Fifo;
+    }
+    for store in stores {
+        if chance.chance(1, 3) {
+            store.geometry.write_unit_pages = [2, 3, 16, 64][chance.below(4) as usize];
+        }
+    }
+}
+
 fn settings(chance: &mut Prng) -> Settings {
     let nodes = nodes(chance);
     let zones: u64 = nodes.iter().map(|node| node.zones.len() as u64).sum();
     let least_mib = if zones > 2 { 4 } else { 1 + zones };
     let policies = Policy::presets();
-    // Half of the runs use the first of them and so the oldest; half of the later seeds get today's
-    // policy instead (`later.rs`).
+    // Half of the runs use the first of them and so the oldest. `draw_policy` gives half of all
+    // runs today's policy instead.
     let policy = policies[(chance.below(2) * chance.below(policies.len() as u64)) as usize];
     let pick = |chance: &mut Prng, of: &[u64]| of[chance.below(of.len() as u64) as usize];
     let (dirty, background) =
@@ -445,4 +475,33 @@ fn nodes(chance: &mut Prng) -> Vec<NodeSettings> {
 /// Objects for which the table has room.
 fn objects_limit(chance: &mut Prng) -> u32 {
     OTHERS + 1 + chance.below(10) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_runs_have_todays_policy() {
+        let today = Policy::default();
+        let has_it = |seed: &u64| {
+            let policy = Plan::draw(*seed, &Reduction::default()).settings.policy;
+            let eviction = today.eviction;
+            Policy { eviction, ..policy } == today
+        };
+        let count = (0..100).filter(has_it).count();
+        assert!((40..=65).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn runs_draw_an_eviction_and_write_units_independently() {
+        let drawn = |seed| {
+            let plan = Plan::draw(seed, &Reduction::default());
+            let has_unit = |store: &StorePlan| store.geometry.write_unit_pages > 1;
+            let is_s3_fifo = plan.settings.policy.eviction == Eviction::S3Fifo;
+            (is_s3_fifo, plan.stores.iter().any(has_unit))
+        };
+        let all: BTreeSet<(bool, bool)> = (0..100).map(drawn).collect();
+        assert_eq!(all.len(), 4);
+    }
 }

@@ -1,7 +1,6 @@
 //! Roles: what each task of a run does.
 
 use super::client::{Client, PAGE};
-use super::later::is_later;
 use super::part::Part;
 use super::searches::{USED_UP_WAITS, wait_for_searches};
 use super::verdict::Oracle;
@@ -12,8 +11,8 @@ use forebay_base::sync::lock;
 use forebay_rt::virt::VirtualClock;
 use std::sync::Arc;
 
-/// A caller that finds no frame for all of `held_timeout` looks through memory some 3,000 times. In
-/// later seeds the hoard lets go when callers have done so this often together.
+/// A caller that finds no frame for all of `held_timeout` looks through memory some 3,000 times.
+/// The hoard lets go when callers have done so this often together.
 const HOARD_SEARCHES: u64 = 10_000;
 
 /// Pages that one holder holds at once.
@@ -287,7 +286,7 @@ pub(super) async fn hoard(world: Arc<World>, file: File) {
         if !world.goes_on() {
             break;
         }
-        let waits = waits_of_hoard(&world, guards.len());
+        let waits = waits_of_hoard(guards.len());
         match world.call("page", waits, file.page(page)).await {
             Some(Ok(guard)) => guards.push(guard),
             None if waits.is_some() => break,
@@ -300,18 +299,14 @@ pub(super) async fn hoard(world: Arc<World>, file: File) {
         }
     }
     let longest = world.plan.settings.held_timeout.saturating_mul(2);
-    if is_later(world.plan.seed) {
-        wait_for_searches(&world, longest, HOARD_SEARCHES).await;
-    } else {
-        world.rt.sleep(longest).await;
-    }
+    wait_for_searches(&world, longest, HOARD_SEARCHES).await;
     world.change_deeds(|deeds| deeds.held += guards.len() as u64);
 }
 
-/// How often a call of the hoard may wait once it holds `held` pages; none: as long as it takes. In
-/// later seeds it is content when pages come slowly. Everybody else searches memory meanwhile.
-fn waits_of_hoard(world: &World, held: usize) -> Option<u32> {
-    (is_later(world.plan.seed) && held > 0).then_some(USED_UP_WAITS)
+/// How often a call of the hoard may wait once it holds `held` pages; none: as long as it takes. It
+/// is content when pages come slowly. Everybody else searches memory meanwhile.
+fn waits_of_hoard(held: usize) -> Option<u32> {
+    (held > 0).then_some(USED_UP_WAITS)
 }
 
 /// Anonymous memory that is written, rests, and is dropped whatever state its swap is in.

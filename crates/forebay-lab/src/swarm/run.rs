@@ -5,21 +5,17 @@ use super::budgets::change_memory;
 use super::client::{Client, PAGE, read_only};
 use super::crowd::start_crowd;
 use super::ledger::Ledger;
-use super::loops::{judge_ages, judge_elastic, judge_loops, judge_promises, judge_strict};
 use super::part::Part;
 use super::plan::{Plan, Reduction};
-use super::pressure::judge_pressure;
 use super::reopen::{Promised, judge_images};
 use super::roles;
 use super::scatter::scatter;
 use super::settle::{settle, untouched};
-use super::shares::judge_shares;
+use super::side_world::SideWorld;
 use super::squeeze::start_squeeze;
 use super::table::fill_table;
 use super::turns::turn_knobs;
 use super::verdict::{Oracle, Violation};
-use super::volumes::judge_volumes;
-use super::work::judge_work;
 use super::world::World;
 use forebay::{Counter, File, Mark};
 use forebay_base::Span;
@@ -90,29 +86,19 @@ pub(super) type Ended = Arc<Mutex<Vec<Client>>>;
 pub fn run_seed(seed: u64, reduction: &Reduction) -> Outcome {
     caught(|| {
         let mut outcome = run(&Plan::draw(seed, reduction));
-        outcome.violation = outcome.violation.or_else(|| judge_worlds(seed));
+        outcome.violation = outcome.violation.or_else(|| SideWorld::judge_all_of(seed));
         outcome
     })
 }
 
-/// The finding of the worlds that `seed` has in addition to its run.
-fn judge_worlds(seed: u64) -> Option<Violation> {
-    judge_shares(seed)
-        .or_else(|| judge_work(seed))
-        .or_else(|| judge_loops(seed))
-        .or_else(|| judge_promises(seed))
-        .or_else(|| judge_pressure(seed))
-        .or_else(|| judge_ages(seed))
-        .or_else(|| judge_elastic(seed))
-        .or_else(|| judge_strict(seed))
-        .or_else(|| judge_volumes(seed))
-}
-
-/// Plays only the worlds that `seed` has in addition to its run. In a search for their findings the
-/// run itself would take most of the time.
-pub fn run_worlds(seed: u64) -> Outcome {
+/// Plays only the side worlds of `seed`, or only `alone`, whether the seed has it or not. In a
+/// search for their findings the run itself would take most of the time.
+pub fn run_side_worlds(seed: u64, alone: Option<&SideWorld>) -> Outcome {
     caught(|| Outcome {
-        violation: judge_worlds(seed),
+        violation: match alone {
+            Some(world) => world.judge(seed),
+            None => SideWorld::judge_all_of(seed),
+        },
         ..Outcome::default()
     })
 }
@@ -137,7 +123,7 @@ pub fn run_twin(seed: u64, reduction: &Reduction) -> Outcome {
     if first.violation.is_some() {
         return first;
     }
-    // Shares and work were judged in worlds of their own, which leave nothing to compare.
+    // Side worlds leave nothing to compare.
     let second = caught(|| run(&Plan::draw(seed, reduction)));
     if first == second {
         return first;

@@ -15,7 +15,7 @@ const RETRY: Span = Span::from_secs(130);
 
 pub(super) async fn settle(world: &Arc<World>, mut clients: Vec<Client>) {
     for client in &mut clients {
-        client.clear_doubts(true).await;
+        client.resolve_uncertain(true).await;
     }
     if world.plan.drains_alone {
         drain(world).await;

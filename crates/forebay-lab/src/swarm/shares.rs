@@ -3,31 +3,18 @@
 //! 5.2: a writer is checked when its quota is used up).
 //!
 //! This is a world of its own, after the run of a seed: shares are judged over minutes, and in that
-//! time nothing else goes wrong. In half of the worlds of later seeds something does: writes of the
-//! store fail now and then, or another store never answers its writer. The shares have to be the
-//! same.
+//! time nothing else goes wrong. In half of the worlds something does: writes of the store fail now
+//! and then, or another store never answers its writer. The shares have to be the same.
 
-use super::client::PAGE;
-use super::later::is_later;
-use super::machine::{machine_of, open_cache};
-use super::nowhere::Nowhere;
+use super::scene::{Crew, Moment, Observer, Scene, SceneIo, Site, judge};
 use super::verdict::{Oracle, Violation};
-use forebay::settings::PageMemory;
-use forebay::{AttachedStore, Cache, File, Settings};
-use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::{Prng, Span};
-use forebay_rt::{Rt, Task};
-use forebay_store::{Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind};
-use forebay_store::{ObjectId, Rate, RateStore, Store};
-use std::sync::Arc;
+use forebay_store::{Failure, Fault, FaultAction, FaultWhen, IoKind};
 
-/// One seed in this many is judged, because it takes longer than the rest of a run.
-const EVERY: u64 = 32;
 /// By then the rates have settled.
 const WARM_UP: Span = Span::from_secs(20);
-/// Shares are compared over windows of this length.
+/// Shares are compared over this time.
 const WINDOW_S: u64 = 60;
-const WINDOWS: u64 = 1;
 /// The least value of Jain's index that passes, in thousandths. For equal shares it is 1.
 const LEAST_JAIN: u64 = 990;
 /// The least share that a light writer gets of what it asks for, in percent.
@@ -67,11 +54,7 @@ impl Crowd {
             writers: 40 + chance.below(60),
             call_pages: 1 << (2 * chance.below(5)),
             share_pages_per_s: 40 + chance.below(60),
-            trouble: if is_later(seed) {
-                Trouble::draw(&mut root.child("trouble of shares"))
-            } else {
-                Trouble::None
-            },
+            trouble: Trouble::draw(&mut root.child("trouble of shares")),
         }
     }
 }
@@ -106,147 +89,82 @@ impl Trouble {
     }
 }
 
-/// One writer, and what it has written.
-struct Writer {
-    task: Task,
-    pages: Arc<AtomicU64>,
-}
-
-/// Judges the shares of a crowd, if it is the turn of this seed.
+/// What the oracle of shares finds.
 pub(super) fn judge_shares(seed: u64) -> Option<Violation> {
-    if !seed.is_multiple_of(EVERY) {
-        return None;
-    }
-    judge(seed, Crowd::draw(seed))
+    judge_crowd(seed, Crowd::draw(seed))
 }
 
-fn judge(seed: u64, crowd: Crowd) -> Option<Violation> {
-    let machine = machine_of(seed);
-    let what = machine.run(watch(machine.rt(), crowd))?;
-    Some(Violation {
-        oracle: Oracle::Shares,
-        what: format!("{what} ({crowd:?}; spec/writeback.md 5.2)"),
-    })
-}
-
-async fn watch(rt: Rt, crowd: Crowd) -> Option<String> {
-    let settings = Settings {
-        memory_bytes: 128 << 20,
-        page_memory: PageMemory::Phantom,
-        ..Settings::default()
+fn judge_crowd(seed: u64, crowd: Crowd) -> Option<Violation> {
+    let shares = Shares {
+        crowd,
+        written: vec![0; crowd.writers as usize + 1],
+        before: None,
     };
-    let cache = open_cache(&rt, settings, None);
-    let rate = Rate::bytes((crowd.writers + 1) * crowd.share_pages_per_s * PAGE);
-    let medium = RateStore::new(rt.clone(), Arc::new(Nowhere::default()), rate);
-    let store = attach(&rt, &cache, Arc::new(medium), crowd.trouble.here()).1;
-    let stop = Arc::new(AtomicBool::new(false));
-    let elsewhere = crowd.trouble.elsewhere().map(|action| {
-        let fault = Fault::each(IoKind::Write, action);
-        let (medium, store) = attach(&rt, &cache, Arc::new(Nowhere::default()), Some(fault));
-        let file = open(&cache, &store, 0);
-        (medium, start(&rt, file, 16, None, &stop))
-    });
-    let heavy: Vec<Writer> = (0..crowd.writers)
-        .map(|number| {
-            let file = open(&cache, &store, number);
-            start(&rt, file, crowd.call_pages, None, &stop)
-        })
-        .collect();
+    judge(seed, &scene(crowd), shares)
+}
+
+/// The store of the crowd, and perhaps one in trouble.
+fn scene(crowd: Crowd) -> Scene {
+    let writers = |tasks, call_pages, rest| Crew {
+        rest,
+        may_fail: true,
+        ..Crew::of("sharer", tasks, call_pages)
+    };
+    let heavy = writers(crowd.writers, crowd.call_pages, Span::ZERO);
     // It asks for a quarter of an equal share.
-    let nap = Span::from_micros(4_000_000 / crowd.share_pages_per_s);
-    let light = start(
-        &rt,
-        open(&cache, &store, crowd.writers),
-        1,
-        Some(nap),
-        &stop,
-    );
-    let found = compare(&rt, crowd, &heavy, &light).await;
-    stop.store(true, Ordering::Relaxed);
-    if let Some((medium, writer)) = elsewhere {
-        medium.clear();
-        medium.release();
-        writer.task.join().await;
-    }
-    for writer in heavy.into_iter().chain([light]) {
-        writer.task.join().await;
-    }
-    found
-}
-
-/// Attaches `medium`, in which `fault` strikes.
-fn attach(
-    rt: &Rt,
-    cache: &Cache,
-    medium: Arc<dyn Store>,
-    fault: Option<Fault>,
-) -> (Arc<FaultStore>, AttachedStore) {
-    let medium = Arc::new(FaultStore::new(rt.clone(), medium));
-    if let Some(fault) = fault {
-        medium.inject(fault);
-    }
-    let store = cache.attach(medium.clone());
-    (medium, store.expect("a new cache takes two stores"))
-}
-
-/// Compares what the writers get in each window.
-async fn compare(rt: &Rt, crowd: Crowd, heavy: &[Writer], light: &Writer) -> Option<String> {
-    rt.sleep(WARM_UP).await;
-    let mut found = None;
-    for _ in 0..WINDOWS {
-        let before: Vec<u64> = heavy.iter().map(Writer::pages).collect();
-        let light_before = light.pages();
-        rt.sleep(Span::from_secs(WINDOW_S)).await;
-        let shares: Vec<u64> = heavy
-            .iter()
-            .zip(before)
-            .map(|(writer, before)| writer.pages() - before)
-            .collect();
-        let asked = WINDOW_S * crowd.share_pages_per_s / 4;
-        found = found
-            .or_else(|| unequal(&shares))
-            .or_else(|| held_back(light.pages() - light_before, asked));
-    }
-    found
-}
-
-fn open(cache: &Cache, store: &AttachedStore, number: u64) -> File {
-    let opened = cache.open(store, ObjectId(number), 0);
-    opened.expect("a new object opens")
-}
-
-/// Writes `call_pages` at a time, with a rest before each call if there is one.
-fn start(
-    rt: &Rt,
-    file: File,
-    call_pages: u64,
-    nap: Option<Span>,
-    stop: &Arc<AtomicBool>,
-) -> Writer {
-    let pages = Arc::new(AtomicU64::new(0));
-    let (written, stop, own_rt) = (pages.clone(), stop.clone(), rt.clone());
-    let task = rt.spawn("sharer", async move {
-        let bytes = vec![0; (call_pages * PAGE) as usize];
-        let mut at = 0;
-        while !stop.load(Ordering::Relaxed) {
-            if let Some(nap) = nap {
-                own_rt.sleep(nap).await;
-            }
-            // A store that refuses or does not answer may end it with an error.
-            if file.write_at(&bytes, at).await.is_ok() {
-                at += bytes.len() as u64;
-                written.fetch_add(call_pages, Ordering::Relaxed);
-            } else {
-                own_rt.sleep(Span::from_millis(100)).await;
-            }
-        }
+    let light = writers(1, 1, Span::from_micros(4_000_000 / crowd.share_pages_per_s));
+    let pages_per_s = (crowd.writers + 1) * crowd.share_pages_per_s;
+    let here = Site {
+        faults: crowd.trouble.here().into_iter().collect(),
+        ..Site::of(pages_per_s, vec![heavy, light])
+    };
+    let elsewhere = crowd.trouble.elsewhere().map(|action| Site {
+        faults: vec![Fault::each(IoKind::Write, action)],
+        ..Site::unlimited(vec![writers(1, 16, Span::ZERO)])
     });
-    Writer { task, pages }
+    let sites = [here].into_iter().chain(elsewhere).collect();
+    let length = WARM_UP + Span::from_secs(WINDOW_S);
+    Scene {
+        look: Span::from_secs(1),
+        ..Scene::of(128 << 20, sites, length)
+    }
 }
 
-impl Writer {
-    fn pages(&self) -> u64 {
-        self.pages.load(Ordering::Relaxed)
+/// The oracle: what each writer of the crowd has written, the light one last.
+struct Shares {
+    crowd: Crowd,
+    written: Vec<u64>,
+    /// The same at the beginning of the window.
+    before: Option<Vec<u64>>,
+}
+
+impl Observer for Shares {
+    fn io(&mut self, _moment: Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
+        if let SceneIo::CallEnds(call, true) = io
+            && call.store == 0
+        {
+            self.written[call.object.0 as usize] += call.pages.end - call.pages.start;
+        }
+        None
+    }
+
+    /// Compares what the writers got in the window, at its end.
+    fn look(&mut self, moment: Moment<'_>) -> Option<Violation> {
+        let passed = Span::from_nanos(moment.now.as_nanos());
+        if passed < WARM_UP {
+            return None;
+        }
+        let before = self.before.get_or_insert_with(|| self.written.clone());
+        if passed < WARM_UP + Span::from_secs(WINDOW_S) {
+            return None;
+        }
+        let got = self.written.iter().zip(before);
+        let shares: Vec<u64> = got.map(|(now, before)| now - *before).collect();
+        let (light, heavy) = shares.split_last()?;
+        let asked = WINDOW_S * self.crowd.share_pages_per_s / 4;
+        let what = unequal(heavy).or_else(|| held_back(*light, asked))?;
+        let crowd = self.crowd;
+        Some(Oracle::Shares.finds(format!("{what} ({crowd:?}; spec/writeback.md 5.2)")))
     }
 }
 
@@ -269,8 +187,7 @@ fn held_back(got: u64, asked: u64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::later::SINCE_SEED;
-    use super::{Crowd, EVERY, Trouble, held_back, judge, judge_shares, unequal};
+    use super::{Crowd, Trouble, held_back, judge_crowd, judge_shares, unequal};
     use std::collections::BTreeSet;
 
     #[test]
@@ -285,7 +202,7 @@ mod tests {
 
     #[test]
     fn crowds_share_alike() {
-        for seed in (0..6).map(|number| number * EVERY) {
+        for seed in 0..6 {
             assert_eq!(judge_shares(seed), None);
         }
     }
@@ -293,9 +210,8 @@ mod tests {
     #[test]
     fn crowds_share_alike_while_something_goes_wrong() {
         // One for each trouble.
-        let seeds = (SINCE_SEED..).step_by(EVERY as usize).take(40);
         let mut tried = BTreeSet::new();
-        for seed in seeds {
+        for seed in 0..40 {
             let trouble = format!("{:?}", Crowd::draw(seed).trouble);
             if trouble != "None" && tried.insert(trouble) {
                 assert_eq!(judge_shares(seed), None);
@@ -314,6 +230,6 @@ mod tests {
             share_pages_per_s: 55,
             trouble: Trouble::RefusingStore,
         };
-        assert_eq!(judge(SINCE_SEED, crowd), None);
+        assert_eq!(judge_crowd(0, crowd), None);
     }
 }

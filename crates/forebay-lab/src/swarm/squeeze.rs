@@ -6,7 +6,6 @@
 //! places where they read.
 
 use super::client::PAGE;
-use super::later::is_later;
 use super::roles::judge_apart;
 use super::searches::{USED_UP_WAITS, wait_for_searches};
 use super::verdict::Oracle;
@@ -27,7 +26,7 @@ const READERS: u64 = 3;
 const FILE_PAGES: u64 = 200;
 /// Longest time that pages are held. A caller that waits looks through all of memory meanwhile.
 const HELD_MOST_US: u64 = 500_000;
-/// After so many looks through all of memory, later seeds let go: the next ones show nothing new,
+/// After so many looks through all of memory, the holder lets go: the next ones show nothing new,
 /// and would take most of the time of a run.
 const MOST_SEARCHES: u64 = 50;
 /// Most rounds of each task, because a run may last a long time.
@@ -80,11 +79,7 @@ async fn use_up(world: Arc<World>, file: File) {
             }
         }
         let span = Span::from_micros(chance.below(HELD_MOST_US));
-        if is_later(world.plan.seed) {
-            wait_for_searches(&world, span, MOST_SEARCHES).await;
-        } else {
-            world.rt.sleep(span).await;
-        }
+        wait_for_searches(&world, span, MOST_SEARCHES).await;
     }
 }
 

@@ -4,10 +4,10 @@
 //! and was not committed may be gone after a crash, in units of a sector. What is in flight may be
 //! done, in part or not at all. The store is used on one thread alone, that of its virtual runtime.
 
-use super::conduct::{sum_of, write_one_place};
 use super::crash::{CrashSwitch, Image};
+use super::crash_disk::{Act, CrashDisk, Luck};
 use super::fault::{Effect, Fault};
-use super::medium::{Act, Luck, Medium};
+use super::io_rules::{sum_of, write_one_place};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, PAGE_BYTES, Prng, Span};
@@ -62,7 +62,7 @@ struct Waiting {
 }
 
 struct State {
-    objects: BTreeMap<ObjectId, Medium>,
+    objects: BTreeMap<ObjectId, CrashDisk>,
     faults: Vec<Fault>,
     chance: Prng,
     /// Moments of the store, counted.
@@ -116,7 +116,7 @@ impl CrashStore {
     ) -> Arc<CrashStore> {
         let is_solid = geometry.durability == Durability::OnFinish;
         let makes_durable = chance.child("writes made durable").chance(1, 2);
-        let hold = |(object, bytes)| (object, Medium::holding(bytes, is_solid));
+        let hold = |(object, bytes)| (object, CrashDisk::holding(bytes, is_solid));
         let store = Arc::new_cyclic(|me| CrashStore {
             me: me.clone(),
             rt,
@@ -222,14 +222,18 @@ impl CrashStore {
         state
             .objects
             .get(&object)
-            .map_or_else(Vec::new, |medium| medium.current().to_vec())
+            .map_or_else(Vec::new, |disk| disk.current().to_vec())
     }
 
     /// Calls `judge` with `object`, of which only that is judged which is durable now, without what
     /// else may land.
-    pub(super) fn judge_durable<T>(&self, object: ObjectId, judge: impl FnOnce(&Medium) -> T) -> T {
+    pub(super) fn judge_durable<T>(
+        &self,
+        object: ObjectId,
+        judge: impl FnOnce(&CrashDisk) -> T,
+    ) -> T {
         let state = lock(&self.state);
-        let nothing = Medium::default();
+        let nothing = CrashDisk::default();
         judge(state.objects.get(&object).unwrap_or(&nothing))
     }
 
@@ -246,13 +250,13 @@ impl CrashStore {
                     .push(act);
             }
         }
-        let nothing = Medium::default();
+        let nothing = CrashDisk::default();
         let objects = state.objects.keys().chain(in_flight.keys());
         let objects: std::collections::BTreeSet<_> = objects.copied().collect();
         let image = |object: ObjectId| {
-            let medium = state.objects.get(&object).unwrap_or(&nothing);
+            let disk = state.objects.get(&object).unwrap_or(&nothing);
             let acts = in_flight.get(&object).map_or(&[][..], Vec::as_slice);
-            (object, medium.image(acts, &mut luck))
+            (object, disk.image(acts, &mut luck))
         };
         objects.into_iter().map(image).collect()
     }
@@ -411,16 +415,16 @@ impl State {
             let mut luck = Luck::draw(self.chance.child(&number.to_string()));
             self.objects
                 .values_mut()
-                .for_each(|medium| medium.forget(&mut luck));
+                .for_each(|disk| disk.forget(&mut luck));
         }
-        let medium = self.objects.entry(request.object);
-        let medium = medium.or_insert_with(|| Medium::holding(Vec::new(), is_solid));
+        let disk = self.objects.entry(request.object);
+        let disk = disk.or_insert_with(|| CrashDisk::holding(Vec::new(), is_solid));
         let asks_durable = self.makes_durable && io.asks_durable();
         let mut is_durable = false;
         let failure = match effect {
             None | Some(Effect::Restart) => {
-                is_durable = perform(medium, &mut io, now, asks_durable);
-                let forgot = request.kind == IoKind::Commit && !medium.commit(sequence);
+                is_durable = perform(disk, &mut io, now, asks_durable);
+                let forgot = request.kind == IoKind::Commit && !disk.commit(sequence);
                 forgot.then_some(if request.object.0 % 2 == 0 {
                     Failure::Forgotten
                 } else {
@@ -429,11 +433,11 @@ impl State {
             }
             Some(Effect::Fail(failure)) => Some(failure),
             Some(Effect::Torn(failure)) => {
-                tear(medium, &io, now, self.chance.child(&number.to_string()));
+                tear(disk, &io, now, self.chance.child(&number.to_string()));
                 Some(failure)
             }
             Some(Effect::Misdirected(failure)) => {
-                misdirect(medium, &mut io, now);
+                misdirect(disk, &mut io, now);
                 Some(failure)
             }
             Some(_) => None,
@@ -498,31 +502,28 @@ fn bytes_of(io: &Io) -> Vec<u8> {
 
 /// Carries out any request except a commit. `now` is the moment at which it is finished. True if it
 /// is a write that was made durable by itself.
-fn perform(medium: &mut Medium, io: &mut Io, now: u64, asks_durable: bool) -> bool {
+fn perform(disk: &mut CrashDisk, io: &mut Io, now: u64, asks_durable: bool) -> bool {
     if io.request().kind == IoKind::Read {
-        read(medium, io, 0);
+        read(disk, io, 0);
     } else if let Some(act) = act_of(io) {
         if asks_durable {
-            return medium.done_durably(now, act);
+            return disk.done_durably(now, act);
         }
-        medium.done(now, act);
+        disk.done(now, act);
     }
     false
 }
 
 /// Fills the pages of a read, each with the bytes of the page `shift` pages further on.
-fn read(medium: &Medium, io: &mut Io, shift: usize) {
+fn read(disk: &CrashDisk, io: &mut Io, shift: usize) {
     let request = io.request();
-    let end = medium
+    let end = disk
         .current()
         .len()
         .min((request.offset_bytes + request.length_bytes) as usize);
     for page in 0..io.page_count() {
         let from = request.offset_bytes as usize + (page + shift) * PAGE_BYTES;
-        let have = medium
-            .current()
-            .get(from..end.max(from))
-            .unwrap_or_default();
+        let have = disk.current().get(from..end.max(from)).unwrap_or_default();
         let have = &have[..have.len().min(PAGE_BYTES)];
         let mut bytes = [0; PAGE_BYTES];
         bytes[..have.len()].copy_from_slice(have);
@@ -531,11 +532,11 @@ fn read(medium: &Medium, io: &mut Io, shift: usize) {
 }
 
 /// Writes some sectors.
-fn tear(medium: &mut Medium, io: &Io, now: u64, chance: Prng) {
+fn tear(disk: &mut CrashDisk, io: &Io, now: u64, chance: Prng) {
     let Some(act @ Act::Write { .. }) = act_of(io) else {
         return;
     };
-    let mut bytes = medium.current().to_vec();
+    let mut bytes = disk.current().to_vec();
     let before = bytes.len();
     act.apply_in_part(&mut bytes, &mut Luck::draw(chance));
     let Act::Write {
@@ -549,7 +550,7 @@ fn tear(medium: &mut Medium, io: &Io, now: u64, chance: Prng) {
     let end = (offset + whole.len()).min(bytes.len());
     if start < end {
         let bytes = bytes[start..end].to_vec();
-        medium.done(
+        disk.done(
             now,
             Act::Write {
                 offset: start,
@@ -560,14 +561,14 @@ fn tear(medium: &mut Medium, io: &Io, now: u64, chance: Prng) {
 }
 
 /// Puts the pages of a request in each other's places.
-fn misdirect(medium: &mut Medium, io: &mut Io, now: u64) {
+fn misdirect(disk: &mut CrashDisk, io: &mut Io, now: u64) {
     match io.request().kind {
-        IoKind::Read => read(medium, io, 1),
+        IoKind::Read => read(disk, io, 1),
         IoKind::Write => {
             let mut bytes = bytes_of(io);
             bytes.rotate_left(PAGE_BYTES.min(io.request().length_bytes as usize));
             let offset = io.request().offset_bytes as usize;
-            medium.done(now, Act::Write { offset, bytes });
+            disk.done(now, Act::Write { offset, bytes });
         }
         IoKind::Commit | IoKind::Discard | IoKind::SetLength => {}
     }

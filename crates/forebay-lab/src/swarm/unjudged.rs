@@ -1,7 +1,7 @@
 //! Which pieces of a range have to be judged again, because what is promised of them has changed
 //! since they were judged last.
 
-use super::sheet::PIECE;
+use super::extent_map::PIECE;
 use std::ops::Range;
 
 /// A range that is longer is taken for one without an end.

@@ -44,6 +44,11 @@ pub enum Oracle {
     /// A kswapd that sleeps where it should not, a flag or mark that is left, or a reclaimer that
     /// is not woken by what it waits for.
     Reclaim,
+    /// A decision about a writer that does not follow from what was recorded with it, or from the
+    /// gauges.
+    Recomputed,
+    /// A store without a request while its writers pause at a limit.
+    Busy,
     /// A call that waited and does not say for what, or sums of waits that disagree.
     Waits,
     /// Two runs of one seed that differ.
@@ -59,6 +64,16 @@ impl fmt::Display for Oracle {
     }
 }
 
+impl Oracle {
+    /// What it finds.
+    pub(super) fn finds(self, what: impl Into<String>) -> Violation {
+        Violation {
+            oracle: self,
+            what: what.into(),
+        }
+    }
+}
+
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
@@ -66,6 +81,16 @@ pub struct Violation {
     pub oracle: Oracle,
     /// What is wrong, in one line.
     pub what: String,
+}
+
+impl Violation {
+    /// The same, with the scene in which it was found.
+    pub(super) fn of(self, scene: impl fmt::Display) -> Violation {
+        Violation {
+            what: format!("{} ({scene})", self.what),
+            ..self
+        }
+    }
 }
 
 /// Keeps the first violation of a run. What follows from it is of no interest.

@@ -5,24 +5,13 @@
 //! the commit that it needs, has ended.
 
 use super::super::client::PAGE;
-use super::super::later::LIMITS_SINCE_SEED;
-use super::super::machine::{machine_of, open_cache};
-use super::super::nowhere::Nowhere;
+use super::super::scene::{Crew, Moment, Observer, Request, Scene, SceneIo, Site, judge};
 use super::super::verdict::{Oracle, Violation};
-use forebay::settings::PageMemory;
-use forebay::{Cache, File, Settings};
-use forebay_base::sync::atomic::{AtomicBool, Ordering};
-use forebay_base::sync::{Mutex, lock};
+use forebay::Settings;
 use forebay_base::{Instant, Prng, Span};
-use forebay_rt::{Rt, Task};
-use forebay_store::{Durability, Ending, Geometry, Intercept, Io, IoKind, ObjectId};
-use forebay_store::{Rate, RateStore, Store};
+use forebay_store::{Durability, IoKind};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-/// One seed in this many has such a world.
-const EVERY: u64 = 8;
-const TURN: u64 = 6;
 const LOOK: Span = Span::from_millis(20);
 const LENGTH: Span = Span::from_secs(36);
 /// What becomes dirty before this is not judged: a new store may have four floors dirty, and the
@@ -33,228 +22,117 @@ const GRACE: Span = Span::from_millis(500);
 /// Requests that keep a store busy, and their most pages: those of the law of drain, by its page.
 const FLOOR_PAGES: u64 = 4 * 256;
 
-/// All that a seed decides.
-#[derive(Clone, Debug)]
-struct Load {
-    pages_per_s: u64,
-    at_risk: Span,
-    /// Each writer writes `call_pages` and rests for so long.
-    writers: u64,
-    call_pages: u64,
-    rest: Span,
-    needs_commits: bool,
-}
-
-impl Load {
-    fn draw(chance: &mut Prng) -> Load {
-        let pages_per_s = 1_600 << chance.below(3);
-        // A drain of a quarter of the limit lets a floor be written.
-        let least_ms = 4 * FLOOR_PAGES * 1_000 / pages_per_s;
-        Load {
-            pages_per_s,
-            at_risk: Span::from_millis(least_ms * (3 + chance.below(4)) / 2),
-            writers: 1 + chance.below(4),
-            call_pages: 1 << (2 * chance.below(3)),
-            rest: Span::from_millis([0, 0, 10, 300][chance.below(4) as usize]),
-            needs_commits: chance.chance(1, 2),
-        }
+fn draw(chance: &mut Prng) -> Scene {
+    let pages_per_s = 1_600 << chance.below(3);
+    // A drain of a quarter of the limit lets a floor be written.
+    let least_ms = 4 * FLOOR_PAGES * 1_000 / pages_per_s;
+    let at_risk = Span::from_millis(least_ms * (3 + chance.below(4)) / 2);
+    let crew = Crew::of("writer", 1 + chance.below(4), 1 << (2 * chance.below(3)));
+    let rest = Span::from_millis([0, 0, 10, 300][chance.below(4) as usize]);
+    let mut site = Site::of(pages_per_s, vec![Crew { rest, ..crew }]);
+    if chance.chance(1, 2) {
+        site.durability = Durability::OnCommit;
+    }
+    let scene = Scene::of(1 << 30, vec![site], LENGTH);
+    Scene {
+        settings: Settings {
+            at_risk: Some(at_risk),
+            ..scene.settings
+        },
+        look: LOOK,
+        ..scene
     }
 }
 
-/// What the oracle of ages finds, if it is the turn of this seed.
+/// What the oracle of ages finds.
 pub(in super::super) fn judge_ages(seed: u64) -> Option<Violation> {
-    if seed < LIMITS_SINCE_SEED || seed % EVERY != TURN {
-        return None;
-    }
-    let load = Load::draw(&mut Prng::from_seed(seed).child("ages"));
-    let machine = machine_of(seed);
-    let what = machine.run(play(machine.rt(), &load))?;
-    Some(Violation {
-        oracle: Oracle::Age,
-        what: format!("{what} ({load:?})"),
-    })
+    let scene = draw(&mut Prng::from_seed(seed).child("ages"));
+    let ages = Ages {
+        at_risk: scene.settings.at_risk.expect("it was drawn"),
+        needs_commits: scene.sites[0].durability == Durability::OnCommit,
+        since: BTreeMap::new(),
+        written: BTreeMap::new(),
+        covered: BTreeMap::new(),
+    };
+    judge(seed, &scene, ages)
 }
 
-/// Since when pages are dirty and not durable, by object and page.
-#[derive(Default)]
-struct Pages {
+/// The oracle of one store.
+struct Ages {
+    at_risk: Span,
+    needs_commits: bool,
+    /// Since when pages are dirty and not durable, by object and page.
     since: BTreeMap<(u64, u64), Instant>,
     /// Pages that were written and wait for a commit, by object.
     written: BTreeMap<u64, Vec<u64>>,
+    /// What commits under way cover: what was written when they began.
+    covered: BTreeMap<u64, Vec<u64>>,
 }
 
-/// Stands before the medium and notes what became durable.
-struct Noting {
-    rt: Rt,
-    medium: RateStore,
-    needs_commits: bool,
-    pages: Mutex<Pages>,
-}
-
-impl Noting {
-    fn dirtied(&self, object: u64, first: u64, count: u64) {
-        let now = self.rt.now();
-        let mut pages = lock(&self.pages);
-        for page in first..first + count {
-            pages.since.entry((object, page)).or_insert(now);
-        }
-    }
-
-    fn oldest(&self, from: Instant) -> Option<((u64, u64), Instant)> {
-        let pages = lock(&self.pages);
-        let judged = pages.since.iter().filter(|(_, since)| **since >= from);
-        let oldest = judged.min_by_key(|(_, since)| **since);
-        oldest.map(|(place, since)| (*place, *since))
-    }
-}
-
-/// The store as the cache sees it.
-struct Front(Arc<Noting>);
-
-impl Store for Front {
-    fn geometry(&self) -> Geometry {
-        let geometry = self.0.medium.geometry();
-        if self.0.needs_commits {
-            Geometry {
-                durability: Durability::OnCommit,
-                ..geometry
-            }
-        } else {
-            geometry
-        }
-    }
-
-    fn submit(&self, mut io: Io) {
-        let object = io.request().object.0;
-        // A commit covers what was written when it began.
-        let covered = match io.request().kind {
-            IoKind::Commit => lock(&self.0.pages).written.remove(&object),
-            _ => None,
-        };
-        io.intercept(Arc::new(Passing {
-            store: self.0.clone(),
-            covered: Mutex::new(covered.unwrap_or_default()),
-        }));
-        self.0.medium.submit(io);
-    }
-}
-
-/// A request that has begun.
-struct Passing {
-    store: Arc<Noting>,
-    covered: Mutex<Vec<u64>>,
-}
-
-impl Intercept for Passing {
-    fn ended(&self, ending: Ending) {
-        let request = ending.request();
-        let object = request.object.0;
-        let mut pages = lock(&self.store.pages);
-        let mut durable = std::mem::take(&mut *lock(&self.covered));
-        if request.kind == IoKind::Write {
-            let first = request.offset_bytes / PAGE;
-            let written = first..first + request.length_bytes.div_ceil(PAGE);
-            if self.store.needs_commits {
-                pages.written.entry(object).or_default().extend(written);
+impl Ages {
+    fn request_ends(&mut self, request: Request) {
+        let object = request.is.object.0;
+        let mut durable = self.covered.remove(&request.number).unwrap_or_default();
+        if request.is.kind == IoKind::Write {
+            let first = request.is.offset_bytes / PAGE;
+            let written = first..first + request.is.length_bytes.div_ceil(PAGE);
+            if self.needs_commits {
+                self.written.entry(object).or_default().extend(written);
             } else {
                 durable.extend(written);
             }
         }
         for page in durable {
-            pages.since.remove(&(object, page));
+            self.since.remove(&(object, page));
         }
-        drop(pages);
-        ending.pass();
     }
 }
 
-async fn play(rt: Rt, load: &Load) -> Option<String> {
-    let settings = Settings {
-        memory_bytes: 1 << 30,
-        page_memory: PageMemory::Phantom,
-        at_risk: Some(load.at_risk),
-        ..Settings::default()
-    };
-    let cache = open_cache(&rt, settings, None);
-    let rate = Rate::bytes(load.pages_per_s * PAGE);
-    let noting = Arc::new(Noting {
-        rt: rt.clone(),
-        medium: RateStore::new(rt.clone(), Arc::new(Nowhere::default()), rate),
-        needs_commits: load.needs_commits,
-        pages: Mutex::default(),
-    });
-    let stop = Arc::new(AtomicBool::new(false));
-    let writers = start(&rt, (&cache, &noting), load, &stop);
-    let found = watch(&rt, &noting, load).await;
-    stop.store(true, Ordering::Relaxed);
-    for writer in writers {
-        writer.join().await;
+impl Observer for Ages {
+    fn io(&mut self, moment: Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
+        match io {
+            SceneIo::CallBegins(call) => {
+                for page in call.pages.clone() {
+                    let place = (call.object.0, page);
+                    self.since.entry(place).or_insert(moment.now);
+                }
+            }
+            SceneIo::RequestBegins(request) if request.is.kind == IoKind::Commit => {
+                let covered = self.written.remove(&request.is.object.0);
+                self.covered
+                    .insert(request.number, covered.unwrap_or_default());
+            }
+            SceneIo::RequestEnds(request, _) => self.request_ends(request),
+            _ => {}
+        }
+        None
     }
-    found
-}
 
-fn start(
-    rt: &Rt,
-    (cache, noting): (&Cache, &Arc<Noting>),
-    load: &Load,
-    stop: &Arc<AtomicBool>,
-) -> Vec<Task> {
-    let store = cache.attach(Arc::new(Front(noting.clone())));
-    let store = store.expect("a new cache takes a store");
-    let writers = (0..load.writers).map(|object| {
-        let file = cache.open(&store, ObjectId(object), 0);
-        let file = file.expect("a new object opens");
-        let place = (noting.clone(), file, object);
-        rt.spawn("writer", write(place, load.clone(), stop.clone()))
-    });
-    writers.collect()
-}
-
-async fn write(
-    (noting, file, object): (Arc<Noting>, File, u64),
-    load: Load,
-    stop: Arc<AtomicBool>,
-) {
-    let bytes = vec![0; (load.call_pages * PAGE) as usize];
-    let mut page = 0;
-    while !stop.load(Ordering::Relaxed) {
-        noting.dirtied(object, page, load.call_pages);
-        let written = file.write_at(&bytes, page * PAGE).await;
-        written.expect("the store takes every write");
-        page += load.call_pages;
-        noting.rt.sleep(load.rest).await;
-    }
-}
-
-/// Looks at the oldest page until the time is over.
-async fn watch(rt: &Rt, noting: &Noting, load: &Load) -> Option<String> {
-    let began = rt.now();
-    let most = load.at_risk + GRACE;
-    while rt.now().since(began) < LENGTH {
-        rt.sleep(LOOK).await;
-        if let Some(((object, page), since)) = noting.oldest(began + SETTLED)
-            && rt.now().since(since) > most
-        {
-            return Some(format!(
+    fn look(&mut self, moment: Moment<'_>) -> Option<Violation> {
+        let from = Instant::ZERO + SETTLED;
+        let judged = self.since.iter().filter(|(_, since)| **since >= from);
+        let ((object, page), since) = judged.min_by_key(|(_, since)| **since)?;
+        let most = self.at_risk + GRACE;
+        (moment.now.since(*since) > most).then(|| {
+            Oracle::Age.finds(format!(
                 "page {page} of object {object} is dirty since {} ms and not durable at {} ms; \
                  {most} may be, {} and {GRACE}",
                 since.as_millis(),
-                rt.now().as_millis(),
-                load.at_risk
-            ));
-        }
+                moment.now.as_millis(),
+                self.at_risk
+            ))
+        })
     }
-    None
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EVERY, LIMITS_SINCE_SEED, TURN, judge_ages};
+    use super::judge_ages;
 
     #[test]
     fn no_byte_is_too_old() {
-        for number in 0..4 {
-            assert_eq!(judge_ages(LIMITS_SINCE_SEED + number * EVERY + TURN), None);
+        for seed in 0..4 {
+            assert_eq!(judge_ages(seed), None);
         }
     }
 }

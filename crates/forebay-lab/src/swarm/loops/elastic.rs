@@ -2,22 +2,13 @@
 //! back, once or again and again (docs/decisions/0074).
 
 use super::super::client::PAGE;
-use super::super::later::LIMITS_SINCE_SEED;
-use super::super::machine::{machine_of, open_cache};
-use super::super::nowhere::Nowhere;
+use super::super::scene::{Crew, Scene, Site, Stage, judge_play};
 use super::super::verdict::{Oracle, Violation};
+use forebay::Settings;
 use forebay::elastic::{MemorySeen, Scarce};
-use forebay::settings::{Elastic, PageMemory};
-use forebay::{Cache, Settings};
-use forebay_base::sync::atomic::{AtomicBool, Ordering};
+use forebay::settings::Elastic;
 use forebay_base::{Instant, Prng, Span};
-use forebay_rt::{Rt, Task};
-use forebay_store::{ObjectId, Rate, RateStore};
-use std::sync::Arc;
 
-/// One seed in this many has such a world.
-const EVERY: u64 = 8;
-const TURN: u64 = 3;
 const MIB: u64 = 1 << 20;
 const CEILING_BYTES: u64 = 256 * MIB;
 const FLOOR_BYTES: u64 = 32 * MIB;
@@ -33,113 +24,73 @@ const SOON: Span = Span::from_secs(1);
 const MOST_TURNS: usize = 3;
 const PAGES_PER_S: u64 = 50_000;
 
-/// All that a seed decides.
+/// The other program, and the group that both are in.
 #[derive(Clone, Debug)]
-struct Load {
+struct Hog {
     group_bytes: u64,
     /// The program takes this much in `takes`, stays, and comes again after `every`.
-    hog_bytes: u64,
+    most_bytes: u64,
     takes: Span,
     stays: Span,
     every: Span,
-    /// Bytes a second of a writer beside the reader.
-    writes_per_s: u64,
 }
 
-impl Load {
-    fn draw(chance: &mut Prng) -> Load {
+impl Hog {
+    fn draw(chance: &mut Prng) -> Hog {
         let stays_s = 5 + chance.below(60);
-        Load {
+        Hog {
             group_bytes: CEILING_BYTES + (2 + chance.below(2)) * MARGIN_BYTES,
-            hog_bytes: (128 + chance.below(128)) * MIB,
+            most_bytes: (128 + chance.below(128)) * MIB,
             takes: Span::from_millis(500 + chance.below(5_000)),
             stays: Span::from_secs(stays_s),
             every: Span::from_secs(stays_s + [40, 60, 100, 300][chance.below(4) as usize]),
-            writes_per_s: [0, 10 * MIB][chance.below(2) as usize],
         }
     }
 
     /// What the program has.
-    fn hog_at(&self, passed: Span) -> u64 {
+    fn bytes_at(&self, passed: Span) -> u64 {
         let into_ms = passed.as_millis() % self.every.as_millis();
         if passed >= VISITS || into_ms >= self.stays.as_millis() {
             return 0;
         }
         let takes_ms = self.takes.as_millis();
-        self.hog_bytes * into_ms.min(takes_ms) / takes_ms
+        self.most_bytes * into_ms.min(takes_ms) / takes_ms
     }
 }
 
-/// What the oracle of elastic memory finds, if it is the turn of this seed.
+/// A reader that fills the cache, and beside it perhaps a writer of some MiB a second.
+fn scene(chance: &mut Prng) -> Scene {
+    let reader = Crew {
+        rest: Span::from_secs(1),
+        ..Crew::readers(1, 4 * MIB / PAGE, CEILING_BYTES / PAGE)
+    };
+    let writer = Crew {
+        rest: Span::from_millis(500),
+        file_pages: CEILING_BYTES / PAGE / 4,
+        ..Crew::of("writer", chance.below(2), 5 * MIB / PAGE)
+    };
+    let site = Site::of(PAGES_PER_S, vec![reader, writer]);
+    let scene = Scene::of(CEILING_BYTES, vec![site], LENGTH);
+    Scene {
+        settings: Settings {
+            elastic: Some(Elastic {
+                floor_bytes: FLOOR_BYTES,
+            }),
+            ..scene.settings
+        },
+        ..scene
+    }
+}
+
+/// What the oracle of elastic memory finds.
 pub(in super::super) fn judge_elastic(seed: u64) -> Option<Violation> {
-    if seed < LIMITS_SINCE_SEED || seed % EVERY != TURN {
-        return None;
-    }
-    let load = Load::draw(&mut Prng::from_seed(seed).child("elastic"));
-    let machine = machine_of(seed);
-    let what = machine.run(play(machine.rt(), &load))?;
-    Some(Violation {
-        oracle: Oracle::Elastic,
-        what: format!("{what} ({load:?})"),
+    let mut chance = Prng::from_seed(seed).child("elastic");
+    let hog = Hog::draw(&mut chance);
+    judge_play(seed, &scene(&mut chance), (), async |stage| {
+        stage.start_crews();
+        let what = watch(stage, &hog).await?;
+        Some(Oracle::Elastic.finds(format!("{what} ({hog:?})")))
     })
-}
-
-async fn play(rt: Rt, load: &Load) -> Option<String> {
-    let settings = Settings {
-        memory_bytes: CEILING_BYTES,
-        elastic: Some(Elastic {
-            floor_bytes: FLOOR_BYTES,
-        }),
-        page_memory: PageMemory::Phantom,
-        ..Settings::default()
-    };
-    let cache = open_cache(&rt, settings, None);
-    let stop = Arc::new(AtomicBool::new(false));
-    let users = start(&rt, &cache, load, &stop);
-    let found = watch(&rt, &cache, load).await;
-    stop.store(true, Ordering::Relaxed);
-    for user in users {
-        user.join().await;
-    }
-    found
-}
-
-/// A reader that fills the cache, and a writer.
-fn start(rt: &Rt, cache: &Cache, load: &Load, stop: &Arc<AtomicBool>) -> Vec<Task> {
-    let rate = Rate::bytes(PAGES_PER_S * PAGE);
-    let medium = RateStore::new(rt.clone(), Arc::new(Nowhere::default()), rate);
-    let store = cache.attach(Arc::new(medium));
-    let store = store.expect("a new cache takes a store");
-    let open = |object| {
-        let file = cache.open(&store, ObjectId(object), CEILING_BYTES);
-        file.expect("a new object opens")
-    };
-    let (read, written) = (open(1), open(2));
-    let (clock, stopped, writes_per_s) = (rt.clone(), stop.clone(), load.writes_per_s);
-    let reader = rt.spawn("reader", async move {
-        let mut bytes = vec![0; 4 * MIB as usize];
-        let mut at = 0;
-        while !stopped.load(Ordering::Relaxed) {
-            let done = read.read_at(&mut bytes, at).await;
-            done.expect("the store answers");
-            at = (at + bytes.len() as u64) % CEILING_BYTES;
-            clock.sleep(Span::from_secs(1)).await;
-        }
-    });
-    let (clock, stopped) = (rt.clone(), stop.clone());
-    let writer = rt.spawn("writer", async move {
-        let bytes = vec![0; (writes_per_s / 2) as usize];
-        let mut at = 0;
-        while !stopped.load(Ordering::Relaxed) {
-            if !bytes.is_empty() {
-                let done = written.write_at(&bytes, at).await;
-                done.expect("the store answers");
-                at = (at + bytes.len() as u64) % (CEILING_BYTES / 4);
-            }
-            clock.sleep(Span::from_millis(500)).await;
-        }
-    });
-    vec![reader, writer]
 }
 
 /// What is judged, from look to look.
@@ -152,7 +103,8 @@ struct Judge {
     turns: usize,
 }
 
-async fn watch(rt: &Rt, cache: &Cache, load: &Load) -> Option<String> {
+async fn watch(stage: &Stage, hog: &Hog) -> Option<String> {
+    let (rt, cache) = (&stage.rt, &stage.cache);
     let began = rt.now();
     let mut judge = Judge::default();
     let mut target_bytes = CEILING_BYTES;
@@ -160,7 +112,7 @@ async fn watch(rt: &Rt, cache: &Cache, load: &Load) -> Option<String> {
         let passed = rt.now().since(began);
         let seen = cache.statistics();
         let used = (seen.frames - seen.free()) * PAGE;
-        let left_bytes = load.group_bytes.saturating_sub(load.hog_at(passed) + used);
+        let left_bytes = hog.group_bytes.saturating_sub(hog.bytes_at(passed) + used);
         let look = cache.memory_seen(&MemorySeen {
             headroom_bytes: left_bytes,
             free_bytes: left_bytes,
@@ -223,15 +175,12 @@ impl Judge {
 
 #[cfg(test)]
 mod tests {
-    use super::{EVERY, LIMITS_SINCE_SEED, TURN, judge_elastic};
+    use super::judge_elastic;
 
     #[test]
     fn memory_is_given_back_and_comes_back() {
-        for number in 0..2 {
-            assert_eq!(
-                judge_elastic(LIMITS_SINCE_SEED + number * EVERY + TURN),
-                None
-            );
+        for seed in 0..2 {
+            assert_eq!(judge_elastic(seed), None);
         }
     }
 }

@@ -12,7 +12,7 @@
 //! level may have been below the limit between two looks, so what writers dirtied meanwhile proves
 //! nothing.
 
-use super::load::Load;
+use super::super::scene::{Scene, Site};
 use forebay_base::{Instant, Span};
 
 /// Most pages that a writer dirties before it is checked (decision 0030).
@@ -40,7 +40,7 @@ pub(super) struct Level {
     pub(super) silent: Span,
 }
 
-/// What is dirty on a whole stage.
+/// What is dirty in a whole scene.
 #[derive(Debug, Default)]
 pub(super) struct Limit {
     writers: u64,
@@ -56,11 +56,11 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    pub(super) fn new(load: &Load) -> Limit {
+    pub(super) fn new(scene: &Scene) -> Limit {
         Limit {
-            writers: load.sides.iter().map(|side| side.writers).sum(),
-            stores: load.sides.len() as u64,
-            sees_each_fall: load.sides.iter().all(|side| !side.is_unstable),
+            writers: scene.writers(),
+            stores: scene.sites.len() as u64,
+            sees_each_fall: !scene.sites.iter().any(Site::is_unstable),
             stands_still: STANDS_STILL,
             ..Limit::default()
         }

@@ -7,269 +7,166 @@
 //! with what is due of a strict store: all of it, however little is dirty of all stores.
 
 use super::super::client::PAGE;
-use super::super::later::STRICT_SINCE_SEED;
-use super::super::machine::{machine_of, open_cache};
-use super::super::nowhere::Nowhere;
+use super::super::scene::{Call, Crew, Moment, Observer, Scene, SceneIo, Site, Stage, judge_play};
 use super::super::verdict::{Oracle, Violation};
 use super::work::{Dirty, Work};
-use forebay::settings::{BackingSettings, PageMemory};
-use forebay::{Cache, File, Settings};
-use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use forebay_base::sync::{Mutex, lock};
+use forebay::settings::BackingSettings;
 use forebay_base::{Prng, Span};
-use forebay_rt::{Rt, Task};
-use forebay_store::{Ending, Geometry, Intercept, Io, IoKind, ObjectId, Rate, RateStore, Store};
-use std::sync::Arc;
+use forebay_rt::Task;
+use forebay_store::{IoKind, ObjectId};
 
-/// One seed in this many has such a world.
-const EVERY: u64 = 8;
-const TURN: u64 = 5;
 /// The time between two looks at what is dirty, while a turn lasts.
 const LOOK: Span = Span::from_millis(10);
 /// All writers of a strict store together write what it takes in this time, in one turn.
 const TURN_MS: u64 = 750;
 const TURNS: u64 = 6;
 
-/// All that a seed decides.
+/// The turns of the writers of the strict store.
 #[derive(Clone, Debug)]
-struct Load {
-    memory_bytes: u64,
-    pages_per_s: u64,
-    max_ratio_percent: u64,
+struct Turns {
     writers: u64,
+    /// Pages that each writer writes in a turn.
+    call_pages: u64,
     /// How long all rest after each turn.
     rests: Vec<Span>,
-    /// The rate of another store, whose writer never rests.
-    other_pages_per_s: Option<u64>,
 }
 
-impl Load {
-    fn draw(chance: &mut Prng) -> Load {
-        let pages_per_s = 500 << chance.below(4);
-        let rest = |chance: &mut Prng| {
-            let seconds = [1, 3, 20, 60, 600][chance.below(5) as usize];
-            Span::from_secs(seconds)
-        };
-        Load {
-            memory_bytes: (64 << chance.below(3)) << 20,
-            pages_per_s,
-            max_ratio_percent: [5, 40, 100][chance.below(3) as usize],
-            writers: 1 + chance.below(3),
-            rests: (0..TURNS).map(|_| rest(chance)).collect(),
-            other_pages_per_s: chance.chance(1, 4).then_some(500),
-        }
+/// Draws the turns, and a strict store, beside which there may be another with a writer that never
+/// rests.
+fn draw(chance: &mut Prng) -> (Turns, Scene) {
+    let pages_per_s = 500 << chance.below(4);
+    let memory_bytes = (64 << chance.below(3)) << 20;
+    let mut strict = Site::of(pages_per_s, Vec::new());
+    strict.backing = BackingSettings {
+        strict_limit: true,
+        max_ratio_percent: [5, 40, 100][chance.below(3) as usize],
+        ..strict.backing
+    };
+    let writers = 1 + chance.below(3);
+    let rest = |_| Span::from_secs([1, 3, 20, 60, 600][chance.below(5) as usize]);
+    let turns = Turns {
+        writers,
+        call_pages: pages_per_s * TURN_MS / 1_000 / writers,
+        rests: (0..TURNS).map(rest).collect(),
+    };
+    let mut sites = vec![strict];
+    if chance.chance(1, 4) {
+        sites.push(Site::of(500, vec![Crew::of("other", 1, 64)]));
     }
-
-    /// Pages that each writer writes in a turn.
-    fn call_pages(&self) -> u64 {
-        self.pages_per_s * TURN_MS / 1_000 / self.writers
-    }
+    (turns, Scene::of(memory_bytes, sites, Span::ZERO))
 }
 
-/// What the oracle of work finds of a strict store, if it is the turn of this seed.
+/// What the oracle of work finds of a strict store.
 pub(in super::super) fn judge_strict(seed: u64) -> Option<Violation> {
-    if seed < STRICT_SINCE_SEED || seed % EVERY != TURN {
-        return None;
-    }
-    let load = Load::draw(&mut Prng::from_seed(seed).child("strict"));
-    let machine = machine_of(seed);
-    let what = machine.run(play(machine.rt(), &load))?;
-    Some(Violation {
-        oracle: Oracle::Work,
-        what: format!("{what} ({load:?})"),
+    let (turns, scene) = draw(&mut Prng::from_seed(seed).child("strict"));
+    judge_play(seed, &scene, Strict::default(), async |stage| {
+        stage.start_crews();
+        play(stage, &turns).await;
+        None
     })
 }
 
-/// The strict store, as the oracle sees it.
-struct Watched {
-    rt: Rt,
-    state: Mutex<State>,
-}
-
+/// The oracle of work, of the strict store, which is the first.
 #[derive(Default)]
-struct State {
+struct Strict {
     work: Work,
-    found: Option<String>,
+    turn: u64,
 }
 
-impl Watched {
-    fn note(&self, change: impl FnOnce(&mut Work)) {
-        let mut state = lock(&self.state);
-        let what = state.work.note(self.rt.now(), change);
-        state.found = state.found.take().or(what);
+impl Strict {
+    fn note(&mut self, moment: Moment<'_>, change: impl FnOnce(&mut Work)) -> Option<Violation> {
+        let what = self.work.note(moment.now, change)?;
+        let turn = self.turn;
+        Some(Oracle::Work.finds(format!("strict store, turn {turn}: {what}")))
     }
 
-    /// A turn begins, and is judged by itself.
-    fn turn_begins(&self) {
-        lock(&self.state).work.judge_anew(self.rt.now());
-    }
-
-    /// All that is dirty of the strict store, the first one, is due.
-    fn look(&self, cache: &Cache) {
-        let seen = &cache.statistics().backings[0];
+    /// All that is dirty of the strict store is due.
+    fn sees(&mut self, moment: Moment<'_>) -> Option<Violation> {
+        let seen = &moment.cache.statistics().backings[0];
         let dirty = Dirty {
             reclaimable: seen.reclaimable,
             writeback: seen.writeback,
             of_all: seen.reclaimable,
             background: 0,
         };
-        self.note(|work| work.sees(dirty));
+        self.note(moment, |work| work.sees(dirty))
     }
 }
 
-/// Stands before the medium and reports its writes.
-struct Probe {
-    watched: Arc<Watched>,
-    medium: RateStore,
-}
-
-impl Store for Probe {
-    fn geometry(&self) -> Geometry {
-        self.medium.geometry()
-    }
-
-    fn submit(&self, mut io: Io) {
-        if io.request().kind == IoKind::Write {
-            let pages = io.request().length_bytes / PAGE;
-            self.watched.note(|work| work.begins(pages));
-            let watched = self.watched.clone();
-            io.intercept(Arc::new(Passing { watched }));
+impl Observer for Strict {
+    fn io(&mut self, moment: Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
+        if io.store() != 0 {
+            return None;
         }
-        self.medium.submit(io);
-    }
-}
-
-/// A write that has begun.
-struct Passing {
-    watched: Arc<Watched>,
-}
-
-impl Intercept for Passing {
-    fn ended(&self, ending: Ending) {
-        let pages = ending.request().length_bytes / PAGE;
-        self.watched.note(|work| work.ends(pages));
-        ending.pass();
-    }
-}
-
-fn medium(rt: &Rt, pages_per_s: u64) -> RateStore {
-    let rate = Rate::bytes(pages_per_s * PAGE);
-    RateStore::new(rt.clone(), Arc::new(Nowhere::default()), rate)
-}
-
-async fn play(rt: Rt, load: &Load) -> Option<String> {
-    let settings = Settings {
-        memory_bytes: load.memory_bytes,
-        page_memory: PageMemory::Phantom,
-        ..Settings::default()
-    };
-    let cache = open_cache(&rt, settings, None);
-    let watched = Arc::new(Watched {
-        rt: rt.clone(),
-        state: Mutex::default(),
-    });
-    let files = open_strict(&rt, (&cache, &watched), load);
-    let stop = Arc::new(AtomicBool::new(false));
-    let other = load.other_pages_per_s.map(|pages_per_s| {
-        let store = cache.attach(Arc::new(medium(&rt, pages_per_s)));
-        let file = cache.open(&store.expect("a cache takes two stores"), ObjectId(1), 0);
-        let file = file.expect("a new object opens");
-        rt.spawn("other", write_on(rt.clone(), file, stop.clone()))
-    });
-    let mut found = None;
-    for (turn, rest) in (0..).zip(&load.rests) {
-        play_turn(&rt, (&cache, &watched), &files, (turn, load.call_pages())).await;
-        found = lock(&watched.state).found.take();
-        if let Some(what) = &mut found {
-            what.insert_str(0, &format!("strict store, turn {turn}: "));
-            break;
+        match io {
+            SceneIo::CallBegins(call) => {
+                if !self.work.is_wanted() {
+                    // A turn begins, and is judged by itself.
+                    self.turn = call.pages.start / (call.pages.end - call.pages.start);
+                    self.work.judge_anew(moment.now);
+                    self.sees(moment);
+                }
+                self.note(moment, Work::call_begins)
+            }
+            SceneIo::CallEnds(..) => self.note(moment, Work::call_ends),
+            SceneIo::RequestBegins(request) if request.is.kind == IoKind::Write => {
+                self.note(moment, |work| work.begins(request.is.length_bytes / PAGE))
+            }
+            SceneIo::RequestEnds(request, _) if request.is.kind == IoKind::Write => {
+                self.note(moment, |work| work.ends(request.is.length_bytes / PAGE))
+            }
+            _ => None,
         }
-        rt.sleep(*rest).await;
     }
-    stop.store(true, Ordering::Relaxed);
-    if let Some(other) = other {
-        other.join().await;
-    }
-    found
-}
 
-/// A file for each writer.
-fn open_strict(rt: &Rt, (cache, watched): (&Cache, &Arc<Watched>), load: &Load) -> Vec<File> {
-    let probe = Probe {
-        watched: watched.clone(),
-        medium: medium(rt, load.pages_per_s),
-    };
-    let strict = BackingSettings {
-        strict_limit: true,
-        max_ratio_percent: load.max_ratio_percent,
-        ..BackingSettings::default()
-    };
-    let store = cache.attach_with(Arc::new(probe), strict);
-    let store = store.expect("a new cache takes a store");
-    let open = |object| cache.open(&store, ObjectId(object), 0);
-    let files = (0..load.writers).map(|object| open(object).expect("a new object opens"));
-    files.collect()
-}
-
-/// One call of each writer. Ends with the last of them.
-async fn play_turn(
-    rt: &Rt,
-    (cache, watched): (&Cache, &Arc<Watched>),
-    files: &[File],
-    (turn, call_pages): (u64, u64),
-) {
-    watched.turn_begins();
-    watched.look(cache);
-    let in_calls = Arc::new(AtomicU64::new(files.len() as u64));
-    let start = |file: &File| -> Task {
-        let (watched, file, in_calls) = (watched.clone(), file.clone(), in_calls.clone());
-        rt.spawn("writer", async move {
-            let bytes = vec![0; (call_pages * PAGE) as usize];
-            watched.note(Work::call_begins);
-            let written = file.write_at(&bytes, turn * call_pages * PAGE).await;
-            written.expect("the store takes every write");
-            watched.note(Work::call_ends);
-            in_calls.fetch_sub(1, Ordering::Relaxed);
-        })
-    };
-    let writers: Vec<Task> = files.iter().map(start).collect();
-    while in_calls.load(Ordering::Relaxed) > 0 {
-        rt.sleep(LOOK).await;
-        watched.look(cache);
-    }
-    for writer in writers {
-        writer.join().await;
+    fn look(&mut self, moment: Moment<'_>) -> Option<Violation> {
+        self.sees(moment)
     }
 }
 
-async fn write_on(rt: Rt, file: File, stop: Arc<AtomicBool>) {
-    const CALL_PAGES: u64 = 64;
-    let bytes = vec![0; (CALL_PAGES * PAGE) as usize];
-    let mut at = 0;
-    while !stop.load(Ordering::Relaxed) {
-        let written = file.write_at(&bytes, at).await;
-        written.expect("the store takes every write");
-        at += bytes.len() as u64;
-        rt.yield_now().await;
+/// In each turn, one call of each writer. A turn ends with the last of them.
+async fn play(stage: &Stage, turns: &Turns) {
+    let pages = turns.call_pages;
+    let files = (0..turns.writers).map(|number| {
+        let object = ObjectId(number);
+        (object, stage.open_file(0, object, 0))
+    });
+    let files: Vec<_> = files.collect();
+    for (turn, rest) in (0..).zip(&turns.rests) {
+        let calls = files.iter().map(|(object, file)| {
+            let (actor, file) = (stage.actor.clone(), file.clone());
+            let call = Call {
+                store: 0,
+                object: *object,
+                pages: turn * pages..(turn + 1) * pages,
+            };
+            stage.rt.spawn("writer", async move {
+                let bytes = vec![0; (pages * PAGE) as usize];
+                let write = file.write_at(&bytes, call.pages.start * PAGE);
+                let written = actor.make(&call, write).await;
+                written.expect("the store takes every write");
+            })
+        });
+        let calls: Vec<Task> = calls.collect();
+        while !calls.iter().all(Task::is_finished) {
+            stage.rt.sleep(LOOK).await;
+            stage.look();
+        }
+        if stage.has_found() {
+            return;
+        }
+        stage.rt.sleep(*rest).await;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EVERY, STRICT_SINCE_SEED, TURN, judge_strict};
+    use super::judge_strict;
 
     #[test]
     fn a_strict_store_without_a_share_works_while_its_writers_wait() {
-        for number in 0..3 {
-            assert_eq!(
-                judge_strict(STRICT_SINCE_SEED + number * EVERY + TURN),
-                None
-            );
+        for seed in 0..3 {
+            assert_eq!(judge_strict(seed), None);
         }
-    }
-
-    #[test]
-    fn earlier_seeds_have_no_such_world() {
-        assert_eq!(judge_strict(STRICT_SINCE_SEED - EVERY + TURN), None);
     }
 }

@@ -1,19 +1,16 @@
-//! The watch: it receives all that happens on a stage, and keeps what the oracles found.
+//! The watch: it receives all that happens in a scene, and passes it to the oracles of the loops.
 
 use super::super::client::PAGE;
+use super::super::scene::{Call, Moment, Observer, Request, Scene, SceneIo, Site};
 use super::super::verdict::{Oracle, Violation};
 use super::age::Age;
 use super::backoff::BackOff;
 use super::estimate::Estimate;
 use super::limit::{Level, Limit};
-use super::load::{Load, Side};
 use super::work::{Dirty, Work};
-use forebay::event::{Event, EventSink};
-use forebay::{Cache, Statistics};
-use forebay_base::sync::{Mutex, lock};
+use forebay::Statistics;
 use forebay_base::{Instant, Span};
-use forebay_rt::Rt;
-use forebay_store::{IoKind, ObjectId, Request};
+use forebay_store::IoKind;
 use std::ops::Range;
 
 /// The oracles of one store.
@@ -29,13 +26,15 @@ struct OfStore {
 }
 
 impl OfStore {
-    fn new(load: &Load, side: &Side) -> OfStore {
-        let age = || Age::new(load.expire, load.interval, side.pages_per_s);
+    fn new(scene: &Scene, site: &Site) -> OfStore {
+        let settings = &scene.settings;
+        let (expire, interval) = (settings.dirty_expire, settings.writeback_interval);
+        let age = || Age::new(expire, interval, site.pages_per_s());
         OfStore {
             work: Work::default(),
-            estimate: Estimate::new(side.pages_per_s),
-            age: load.is_light.then(age),
-            back_off: BackOff::new(load.expire, load.interval),
+            estimate: Estimate::new(site.pages_per_s()),
+            age: scene.is_light.then(age),
+            back_off: BackOff::new(expire, interval),
             answered: Instant::ZERO,
         }
     }
@@ -50,21 +49,31 @@ impl OfStore {
     }
 }
 
-#[derive(Debug, Default)]
-struct State {
+/// See above.
+#[derive(Debug)]
+pub(super) struct Watch {
     stores: Vec<OfStore>,
     limit: Limit,
+    /// What was found since the last observation began.
     found: Option<Violation>,
 }
 
-impl State {
+impl Watch {
+    pub(super) fn new(scene: &Scene) -> Watch {
+        let sites = scene.sites.iter();
+        Watch {
+            stores: sites.map(|site| OfStore::new(scene, site)).collect(),
+            limit: Limit::new(scene),
+            found: None,
+        }
+    }
+
     /// Keeps the first thing that is found.
     fn keep(&mut self, oracle: Oracle, store: usize, what: Option<String>) {
         if let Some(what) = what
             && self.found.is_none()
         {
-            let what = format!("store {store}: {what}");
-            self.found = Some(Violation { oracle, what });
+            self.found = Some(oracle.finds(format!("store {store}: {what}")));
         }
     }
 
@@ -96,76 +105,31 @@ impl State {
         let what = self.limit.note(now, level);
         self.keep(Oracle::Limit, 0, what);
     }
-}
 
-/// See above.
-pub(super) struct Watch {
-    rt: Rt,
-    /// Taken away at the end: it holds the stores, whose probes hold this.
-    cache: Mutex<Option<Cache>>,
-    state: Mutex<State>,
-}
-
-impl Watch {
-    pub(super) fn new(rt: Rt, load: &Load) -> Watch {
-        let sides = load.sides.iter();
-        let state = State {
-            stores: sides.map(|side| OfStore::new(load, side)).collect(),
-            limit: Limit::new(load),
-            found: None,
-        };
-        Watch {
-            rt,
-            cache: Mutex::new(None),
-            state: Mutex::new(state),
+    fn request_begins(&mut self, now: Instant, request: Request) {
+        let Request { store, is, .. } = request;
+        let of_store = &mut self.stores[store];
+        if !of_store.work.has_requests() {
+            of_store.answered = now;
+        }
+        self.work(store, now, |work| work.begins(pages_of(is)));
+        if is.kind == IoKind::Write {
+            self.back_off(store, |back_off| {
+                back_off.begins(now, is.object.0, range_of(is))
+            });
         }
     }
 
-    /// Looks at `cache` from now on.
-    pub(super) fn look_at(&self, cache: &Cache) {
-        *lock(&self.cache) = Some(cache.clone());
-    }
-
-    /// What was found. After this nothing is looked at any more.
-    pub(super) fn take(&self) -> Option<Violation> {
-        *lock(&self.cache) = None;
-        lock(&self.state).found.take()
-    }
-
-    pub(super) fn has_found(&self) -> bool {
-        lock(&self.state).found.is_some()
-    }
-
-    pub(super) fn begins(&self, store: usize, request: Request) {
-        let now = self.rt.now();
-        {
-            let mut state = lock(&self.state);
-            let of_store = &mut state.stores[store];
-            if !of_store.work.has_requests() {
-                of_store.answered = now;
-            }
-            state.work(store, now, |work| work.begins(pages_of(request)));
-            if request.kind == IoKind::Write {
-                state.back_off(store, |back_off| {
-                    back_off.begins(now, request.object.0, range_of(request))
-                });
-            }
-        }
-        self.look();
-    }
-
-    pub(super) fn ends(&self, store: usize, request: Request, is_done: bool) {
-        self.look();
-        let now = self.rt.now();
-        let mut state = lock(&self.state);
-        state.stores[store].answered = now;
-        state.work(store, now, |work| match request.kind {
+    fn request_ends(&mut self, now: Instant, request: Request, is_done: bool) {
+        let Request { store, is, .. } = request;
+        self.stores[store].answered = now;
+        self.work(store, now, |work| match is.kind {
             IoKind::Commit => work.commit_ends(),
-            _ => work.ends(pages_of(request)),
+            _ => work.ends(pages_of(is)),
         });
-        if request.kind == IoKind::Write {
-            let of_store = &mut state.stores[store];
-            let (object, pages) = (request.object.0, range_of(request));
+        if is.kind == IoKind::Write {
+            let of_store = &mut self.stores[store];
+            let (object, pages) = (is.object.0, range_of(is));
             if let Some(age) = &mut of_store.age {
                 age.written(object, pages.clone());
             }
@@ -173,43 +137,20 @@ impl Watch {
         }
     }
 
-    /// The store takes `pages_per_s` from now on.
-    pub(super) fn rate_changes(&self, store: usize, pages_per_s: u64) {
-        lock(&self.state).stores[store].estimate.change(pages_per_s);
-    }
-
-    /// A writer begins to write `pages` of `object`.
-    pub(super) fn call_begins(&self, store: usize, object: ObjectId, pages: Range<u64>) {
-        let now = self.rt.now();
-        let mut state = lock(&self.state);
-        state.work(store, now, Work::call_begins);
-        let OfStore { age, back_off, .. } = &mut state.stores[store];
+    fn call_begins(&mut self, now: Instant, call: &Call) {
+        self.work(call.store, now, Work::call_begins);
+        let OfStore { age, back_off, .. } = &mut self.stores[call.store];
+        let object = call.object.0;
         if let Some(age) = age {
             // Pages that were refused before have times of their own.
-            let untried = pages
-                .clone()
-                .filter(|&page| !back_off.has_failed(object.0, page));
-            age.dirtied(now, object.0, untried);
+            let pages = call.pages.clone();
+            let untried = pages.filter(|&page| !back_off.has_failed(object, page));
+            age.dirtied(now, object, untried);
         }
-        back_off.dirtied(object.0, pages);
+        back_off.dirtied(object, call.pages.clone());
     }
 
-    pub(super) fn call_ends(&self, store: usize) {
-        let now = self.rt.now();
-        lock(&self.state).work(store, now, Work::call_ends);
-    }
-
-    /// Looks at the gauges.
-    pub(super) fn look(&self) {
-        let cache = lock(&self.cache).clone();
-        if let Some(cache) = cache {
-            self.judge(&cache.statistics());
-        }
-    }
-
-    fn judge(&self, seen: &Statistics) {
-        let now = self.rt.now();
-        let mut state = lock(&self.state);
+    fn gauges(&mut self, now: Instant, seen: &Statistics) {
         for (number, of_store) in seen.backings.iter().enumerate() {
             let dirty = Dirty {
                 reclaimable: of_store.reclaimable,
@@ -217,22 +158,58 @@ impl Watch {
                 of_all: seen.nr_dirty,
                 background: seen.nr_dirty_background_threshold,
             };
-            state.work(number, now, |work| work.sees(dirty));
-            state.estimate(number, now, of_store.write_bandwidth);
-            let OfStore { age, back_off, .. } = &mut state.stores[number];
+            self.work(number, now, |work| work.sees(dirty));
+            self.estimate(number, now, of_store.write_bandwidth);
+            let OfStore { age, back_off, .. } = &mut self.stores[number];
             let what = age.as_ref().and_then(|age| {
                 back_off.look(age);
                 age.judge(now)
             });
-            state.keep(Oracle::Age, number, what);
-            state.back_off(number, |back_off| back_off.judge(now));
+            self.keep(Oracle::Age, number, what);
+            self.back_off(number, |back_off| back_off.judge(now));
         }
-        state.limit(now, seen);
+        self.limit(now, seen);
     }
 }
 
+impl Observer for Watch {
+    fn io(&mut self, moment: Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
+        let now = moment.now;
+        match io {
+            SceneIo::CallBegins(call) => self.call_begins(now, call),
+            SceneIo::CallEnds(call, _) => self.work(call.store, now, Work::call_ends),
+            SceneIo::RequestBegins(request) => {
+                if is_write(request) {
+                    self.request_begins(now, request);
+                    self.gauges(now, &moment.cache.statistics());
+                }
+            }
+            SceneIo::RequestEnds(request, is_done) => {
+                if is_write(request) {
+                    self.gauges(now, &moment.cache.statistics());
+                    self.request_ends(now, request, is_done);
+                }
+            }
+            SceneIo::RateChanges(store, pages_per_s) => {
+                self.stores[store].estimate.change(pages_per_s);
+            }
+        }
+        self.found.take()
+    }
+
+    fn look(&mut self, moment: Moment<'_>) -> Option<Violation> {
+        self.gauges(moment.now, &moment.cache.statistics());
+        self.found.take()
+    }
+}
+
+/// Whether it makes something durable.
+fn is_write(request: Request) -> bool {
+    matches!(request.is.kind, IoKind::Write | IoKind::Commit)
+}
+
 /// Pages that a request writes.
-fn pages_of(request: Request) -> u64 {
+fn pages_of(request: forebay_store::Request) -> u64 {
     match request.kind {
         IoKind::Write => request.length_bytes.div_ceil(PAGE),
         _ => 0,
@@ -240,11 +217,26 @@ fn pages_of(request: Request) -> u64 {
 }
 
 /// The pages that a write covers.
-fn range_of(request: Request) -> Range<u64> {
+fn range_of(request: forebay_store::Request) -> Range<u64> {
     let first = request.offset_bytes / PAGE;
     first..first + pages_of(request)
 }
 
-impl EventSink for Watch {
-    fn record(&self, _at: Instant, _event: &Event) {}
+#[cfg(test)]
+mod tests {
+    use super::super::{judge_loops, judge_work};
+
+    #[test]
+    fn loops_do_what_they_promise() {
+        for seed in 0..12 {
+            assert_eq!(judge_loops(seed), None);
+        }
+    }
+
+    #[test]
+    fn stores_work_while_their_writers_wait() {
+        for seed in 0..12 {
+            assert_eq!(judge_work(seed), None);
+        }
+    }
 }

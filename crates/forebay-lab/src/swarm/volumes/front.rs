@@ -2,7 +2,7 @@
 //! jobs a few tasks carry out, as the threads of `forebay-bucket` do.
 
 use super::CHUNK_PAGES;
-use super::far::Far;
+use super::bucket_sim::BucketSim;
 use super::history::{History, State as Stamps};
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Prng, Span};
@@ -32,7 +32,7 @@ const LIMITS: Limits = Limits {
 /// See above.
 pub(super) struct Front {
     rt: Rt,
-    far: Arc<Far>,
+    bucket: Arc<BucketSim>,
     codec: PageCodec,
     state: Mutex<State>,
     arrivals: WaitQueue,
@@ -121,14 +121,14 @@ impl Front {
     /// The store of the volume that was `opened`, whose pages `codec` opens.
     pub(super) fn new(
         rt: &Rt,
-        far: &Arc<Far>,
+        bucket: &Arc<BucketSim>,
         (opened, codec): (Opened, PageCodec),
         chance: Prng,
     ) -> Arc<Front> {
         let writer = Writer::with_codec(opened, codec.clone());
         let front = Arc::new(Front {
             rt: rt.clone(),
-            far: far.clone(),
+            bucket: bucket.clone(),
             codec,
             state: Mutex::new(State {
                 scheduler: Some(Scheduler::new(writer, LIMITS, false)),
@@ -213,7 +213,7 @@ impl Front {
                 let count = keys.len();
                 let mut removed = Removed::Done;
                 for key in keys {
-                    if self.far.ask(Call::Remove { key }).await == Reply::Unknown {
+                    if self.bucket.ask(Call::Remove { key }).await == Reply::Unknown {
                         removed = Removed::NotNow;
                     }
                 }
@@ -231,7 +231,7 @@ impl Front {
     /// Asks until there is an answer, or it gives up.
     async fn ask(&self, call: &Call) -> Result<Reply, Trouble> {
         loop {
-            let reply = self.far.ask(call.clone()).await;
+            let reply = self.bucket.ask(call.clone()).await;
             if reply != Reply::Unknown {
                 return Ok(reply);
             }
@@ -360,7 +360,7 @@ impl Front {
 
     async fn append(&self, append: &mut Append) -> Result<Appended, Trouble> {
         loop {
-            let reply = self.far.ask(append.next()).await;
+            let reply = self.bucket.ask(append.next()).await;
             if reply == Reply::Unknown && self.gives_up() {
                 return Err(Trouble::GaveUp);
             }
@@ -378,7 +378,7 @@ impl Front {
             let Some(call) = call.flatten() else {
                 break Ok(());
             };
-            let reply = self.far.ask(call).await;
+            let reply = self.bucket.ask(call).await;
             let is_unknown = reply == Reply::Unknown;
             match self.with(|scheduler, _| scheduler.answer(twin, reply)) {
                 Some(Err(_)) => break Err(Failure::Fenced),

@@ -3,16 +3,15 @@
 //! exactly what its predecessor tried to commit, and has all that returned syncs promised, however
 //! the bucket behaved; no sync of a zombie returns for what is not there.
 
+mod bucket_sim;
 mod client;
-mod far;
 mod front;
 mod history;
 
-use super::later::VOLUMES_SINCE_SEED;
 use super::machine::{machine_of, open_cache};
 use super::verdict::{Oracle, Violation};
+use bucket_sim::BucketSim;
 use client::{Shared, work};
-use far::Far;
 use forebay::{Cache, File, Settings};
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::sync::{Arc, Mutex, lock};
@@ -26,8 +25,6 @@ use forebay_volume::{
 use front::{Front, stamp_of};
 use history::{History, State};
 
-/// One seed in this many has such a world.
-const EVERY: u64 = 2;
 /// More than the memory has room for.
 const PAGES: u64 = 640;
 const CHUNK_PAGES: u32 = 16;
@@ -37,11 +34,8 @@ const MEMORY_BYTES: u64 = 2 << 20;
 /// A bucket that answers ends every sync within this time.
 const SYNCED: Span = Span::from_secs(120);
 
-/// What the oracle of volumes finds, if it is the turn of this seed.
+/// What the oracle of volumes finds.
 pub(super) fn judge_volumes(seed: u64) -> Option<Violation> {
-    if seed < VOLUMES_SINCE_SEED || !seed.is_multiple_of(EVERY) {
-        return None;
-    }
     let machine = machine_of(seed);
     let chance = Prng::from_seed(seed).child("volumes");
     let (oracle, what) = machine.run(play(machine.rt(), chance))?;
@@ -66,15 +60,15 @@ impl Process {
     /// what it found.
     async fn start(
         rt: &Rt,
-        far: &Arc<Far>,
+        bucket: &Arc<BucketSim>,
         manifest: Manifest,
         number: u64,
         chance: &Prng,
     ) -> (Process, State) {
-        let opened = open(far, manifest, number).await;
+        let opened = open(bucket, manifest, number).await;
         let key = VolumeKey::new([7; 32]);
         let codec = PageCodec::new(&opened.manifest, Some(&key)).expect("the key is there");
-        let front = Front::new(rt, far, (opened, codec), chance.child("front"));
+        let front = Front::new(rt, bucket, (opened, codec), chance.child("front"));
         let settings = Settings {
             memory_bytes: MEMORY_BYTES,
             dirty_expire: Span::from_millis(300),
@@ -127,20 +121,23 @@ impl Process {
 
 async fn play(rt: Rt, mut chance: Prng) -> Option<Finding> {
     let most_us = 1_000 << chance.below(5);
-    let far = Far::new(rt.clone(), chance.child("far"), most_us);
+    let bucket = BucketSim::new(rt.clone(), chance.child("far"), most_us);
     let format = PageFormat::ALL[chance.below(3) as usize];
     let manifest = Manifest::new(7, PAGES * PAGE_BYTES, CHUNK_BYTES);
     let manifest = manifest.expect("the volume is possible").with_pages(format);
-    let collector = rt.spawn("gc", collect(rt.clone(), far.clone(), chance.child("gc")));
+    let collector = rt.spawn(
+        "gc",
+        collect(rt.clone(), bucket.clone(), chance.child("gc")),
+    );
     // Each with what the one after it found.
     let mut before: Vec<(Process, Option<State>)> = Vec::new();
     let count = 2 + chance.below(3);
     for number in 0..=count {
         let child = chance.child(&format!("process {number}"));
         if number == count {
-            far.calm();
+            bucket.calm();
         }
-        let (process, found) = Process::start(&rt, &far, manifest, number, &child).await;
+        let (process, found) = Process::start(&rt, &bucket, manifest, number, &child).await;
         if let Some((_, next)) = before.last_mut() {
             *next = Some(found);
         }
@@ -155,7 +152,7 @@ async fn play(rt: Rt, mut chance: Prng) -> Option<Finding> {
     for (process, _) in &mut before {
         process.kill().await;
     }
-    far.stop();
+    bucket.stop();
     collector.join().await;
     finding = finding.or_else(|| before.iter().find_map(|(process, _)| process.finding()));
     finding.or_else(|| {
@@ -184,7 +181,7 @@ async fn all_is_synced(rt: &Rt, processes: &[(Process, Option<State>)]) -> Optio
 }
 
 /// Opens the volume as process `number`, also if another one has it.
-async fn open(far: &Arc<Far>, manifest: Manifest, number: u64) -> Opened {
+async fn open(bucket: &Arc<BucketSim>, manifest: Manifest, number: u64) -> Opened {
     let writing = Writing {
         writer: u128::from(number) + 1,
         who: format!("process {number}"),
@@ -193,7 +190,7 @@ async fn open(far: &Arc<Far>, manifest: Manifest, number: u64) -> Opened {
     };
     let mut opening = Opening::new(Access::Write(writing));
     loop {
-        let reply = far.ask(opening.next()).await;
+        let reply = bucket.ask(opening.next()).await;
         let progress = opening.answer(reply);
         if let Progress::Done(opened) = progress.expect("nobody keeps it from the volume") {
             return opened;
@@ -219,12 +216,12 @@ async fn read_all(rt: &Rt, file: &File) -> State {
 }
 
 /// Removes what nobody needs, now and then.
-async fn collect(rt: Rt, far: Arc<Far>, mut chance: Prng) {
-    while !far.is_over() {
+async fn collect(rt: Rt, bucket: Arc<BucketSim>, mut chance: Prng) {
+    while !bucket.is_over() {
         rt.sleep(Span::from_millis(200 + chance.below(2_000))).await;
         let mut collecting = Collecting::new(Pins::Respect);
-        while !far.is_over() {
-            let reply = far.ask(collecting.next()).await;
+        while !bucket.is_over() {
+            let reply = bucket.ask(collecting.next()).await;
             let is_unknown = reply == Reply::Unknown;
             match collecting.answer(reply) {
                 Ok(Progress::More) if is_unknown && chance.chance(1, 8) => break,
@@ -238,17 +235,12 @@ async fn collect(rt: Rt, far: Arc<Far>, mut chance: Prng) {
 
 #[cfg(test)]
 mod tests {
-    use super::{EVERY, VOLUMES_SINCE_SEED, judge_volumes};
+    use super::judge_volumes;
 
     #[test]
     fn volumes_keep_what_was_synced() {
-        for number in 0..6 {
-            assert_eq!(judge_volumes(VOLUMES_SINCE_SEED + number * EVERY), None);
+        for seed in 0..6 {
+            assert_eq!(judge_volumes(seed), None);
         }
-    }
-
-    #[test]
-    fn earlier_seeds_have_none() {
-        assert_eq!(judge_volumes(VOLUMES_SINCE_SEED - EVERY), None);
     }
 }

@@ -4,11 +4,11 @@
 //! (`work`), gauges are read at the instant of each change (the second rule of `limit`), and a
 //! timer is never late (`backoff`, `estimate`).
 
+use super::super::super::scene::{Scene, Site};
 use super::super::super::verdict::{Oracle, Violation};
 use super::super::age::Age;
 use super::super::limit::{Level, Limit};
 use super::meter::Meter;
-use super::scene::{Scene, Site};
 use forebay::Statistics;
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
@@ -37,10 +37,9 @@ pub(super) struct Guard {
 
 impl Guard {
     pub(super) fn new(scene: &Scene) -> Guard {
-        let writers = scene.sites.iter().map(Site::writers).sum();
         Guard {
             state: Mutex::new(State {
-                limit: Limit::of_levels(writers, scene.sites.len() as u64),
+                limit: Limit::of_levels(scene.writers(), scene.sites.len() as u64),
                 over: 0,
                 found: None,
             }),
@@ -49,8 +48,9 @@ impl Guard {
 
     /// The oracle of age of a store, if each of its pages is followed.
     pub(super) fn age_of(scene: &Scene, site: &Site) -> Option<Age> {
-        let expire = scene.expire + AGE_SLACK;
-        let age = || Age::new(expire, scene.interval, site.least_pages_per_s());
+        let expire = scene.settings.dirty_expire + AGE_SLACK;
+        let interval = scene.settings.writeback_interval;
+        let age = || Age::new(expire, interval, site.least_pages_per_s());
         scene.is_light.then(age)
     }
 

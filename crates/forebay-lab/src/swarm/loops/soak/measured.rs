@@ -1,7 +1,7 @@
 //! The figures of a scene.
 
+use super::super::super::scene::{Crew, Syncing};
 use super::super::super::verdict::Violation;
-use super::scene::{Crew, Syncing};
 
 /// A scene.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl CrewRates {
         let is_syncing = crew.syncing != Syncing::Never;
         CrewRates {
             name: crew.name,
-            writers: crew.writers,
+            writers: crew.tasks,
             least: rates().fold(f64::INFINITY, f64::min),
             mean: rates().sum::<f64>() / after.len().max(1) as f64,
             most: rates().fold(0.0, f64::max),

@@ -270,11 +270,11 @@ impl Intercept for Passing {
 #[cfg(test)]
 mod tests {
     use super::super::super::super::machine::open_cache;
-    use super::super::super::super::nowhere::Nowhere;
+    use super::super::super::super::null_store::NullStore;
     use super::*;
     use forebay::{Cache, Settings};
     use forebay_rt::{Virtual, VirtualSettings, block_on};
-    use forebay_store::{MemoryStore, Rate, RateStore};
+    use forebay_store::{Durability, MemoryStore, Rate, RateStore};
 
     #[test]
     fn a_silence_that_ends_between_two_looks_is_seen_once() {
@@ -298,9 +298,10 @@ mod tests {
 
     #[test]
     fn a_page_is_durable_when_what_its_store_needs_has_ended() {
-        for is_unstable in [false, true] {
+        for durability in [Durability::OnFinish, Durability::Unstable] {
+            let is_unstable = durability == Durability::Unstable;
             let rt = Rt::real();
-            let inner = Arc::new(Nowhere { is_unstable });
+            let inner = Arc::new(NullStore { durability });
             let meter = Meter::new(rt, inner, is_unstable, None);
             let settings = Settings {
                 memory_bytes: 8 << 20,

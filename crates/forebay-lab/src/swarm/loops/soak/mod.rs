@@ -12,9 +12,8 @@ mod measured;
 mod meter;
 mod play;
 mod round;
-mod scene;
+mod scenes;
 mod writer;
 
 pub use comparison::{Comparison, Figure, FigureKind};
 pub use round::{LoadRun, run_load};
-pub use scene::Scene;

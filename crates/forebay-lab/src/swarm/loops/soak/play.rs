@@ -1,13 +1,13 @@
 //! Plays a scene, in the world of the runtime.
 
 use super::super::super::machine::open_cache;
-use super::super::super::nowhere::Nowhere;
+use super::super::super::null_store::NullStore;
+use super::super::super::scene::{Crew, Scene, Site, Syncing};
 use super::guard::Guard;
 use super::measured::{CrewRates, Levels, Measured, SiteRates};
 use super::meter::{Done, Meter, Metered};
-use super::scene::{Crew, Scene, Site, Syncing};
 use super::writer::{Running, Tally, Writer};
-use forebay::{AttachedStore, Cache, Settings};
+use forebay::{AttachedStore, Cache};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::{Instant, Span};
 use forebay_rt::Rt;
@@ -23,13 +23,7 @@ const LOOK: Span = Span::from_millis(10);
 /// # Errors
 /// If the system has no thread left for a writer.
 pub(super) async fn play(rt: Rt, scene: &Scene) -> io::Result<Measured> {
-    let settings = Settings {
-        memory_bytes: scene.memory_bytes,
-        writeback_interval: scene.interval,
-        dirty_expire: scene.expire,
-        ..Settings::default()
-    };
-    let cache = open_cache(&rt, settings, None);
+    let cache = open_cache(&rt, scene.settings.clone(), None);
     let mut stage = Stage {
         rt,
         cache,
@@ -78,16 +72,16 @@ struct Before {
 
 impl Stage {
     fn start(&mut self, scene: &Scene, site: &Site) -> io::Result<()> {
-        let nowhere = Nowhere {
-            is_unstable: site.is_unstable,
+        let null_store = NullStore {
+            durability: site.durability,
         };
         let medium = Arc::new(RateStore::new(
             self.rt.clone(),
-            Arc::new(nowhere),
+            Arc::new(null_store),
             site.rate,
         ));
         let age = Guard::age_of(scene, site);
-        let meter = Meter::new(self.rt.clone(), medium.clone(), site.is_unstable, age);
+        let meter = Meter::new(self.rt.clone(), medium.clone(), site.is_unstable(), age);
         let attached = self.cache.attach(Arc::new(Metered(meter.clone())));
         let store = attached.expect("a new cache takes a store");
         self.stands.push(Stand {
@@ -99,7 +93,7 @@ impl Stage {
         let mut objects = (0..).map(ObjectId);
         for crew in &site.crews {
             let mut tallies = Vec::new();
-            for object in objects.by_ref().take(crew.writers as usize) {
+            for object in objects.by_ref().take(crew.tasks as usize) {
                 let writer = self.writer(&store, object, crew, &meter);
                 tallies.push(writer.tally.clone());
                 self.send_off(writer)?;

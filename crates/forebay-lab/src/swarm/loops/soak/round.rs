@@ -1,12 +1,10 @@
 //! Rounds of a soak: a scene in both worlds, or a drawn load on real threads.
 
+use super::super::super::scene::Scene;
 use super::super::super::verdict::Violation;
-use super::super::load::Load;
 use super::comparison::Comparison;
 use super::measured::SiteRates;
 use super::play::play;
-use super::scene::Scene;
-use forebay_base::Prng;
 use forebay_rt::{Rt, Virtual, VirtualSettings, block_on};
 use std::io;
 
@@ -43,14 +41,10 @@ pub struct LoadRun {
 /// # Errors
 /// If the system has no thread left for a writer.
 pub fn run_load(real: &Rt, seed: u64) -> io::Result<LoadRun> {
-    let load = Load::draw(&mut Prng::from_seed(seed).child("loops"));
-    let scene = Scene::drawn(seed, &load);
+    let scene = Scene::drawn(seed);
     let seconds = scene.window.as_secs_f64();
     let measured = block_on(play(real.clone(), &scene))?;
-    let found = measured.found.map(|found| Violation {
-        what: format!("{} ({scene:?})", found.what),
-        ..found
-    });
+    let found = measured.found.map(|found| found.of(&scene));
     let sites = measured.sites.iter();
     let rates = sites.clone().map(|site: &SiteRates| site.pages_per_s);
     let idle = sites.map(|site| site.idle_percent);
@@ -70,9 +64,8 @@ mod tests {
     #[test]
     fn drawn_loads_break_nothing_in_virtual_time_either() {
         for seed in 0..4 {
-            let load = Load::draw(&mut Prng::from_seed(seed).child("loops"));
             let machine = Virtual::new(VirtualSettings::default());
-            let scene = Scene::drawn(seed, &load);
+            let scene = Scene::drawn(seed);
             let measured = machine.run(play(machine.rt(), &scene)).unwrap();
             assert_eq!(measured.found, None, "{scene:?}");
             assert!(measured.sites.iter().any(|site| site.pages_per_s > 0.0));

@@ -1,10 +1,10 @@
 //! A writer: a task in virtual time, a thread of its own in real time.
 
 use super::super::super::client::PAGE;
+use super::super::super::scene::{Crew, Syncing};
 use super::super::super::verdict::Oracle;
 use super::guard::Guard;
 use super::meter::{Meter, VERSION_BYTES};
-use super::scene::{Crew, Syncing};
 use forebay::File;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};

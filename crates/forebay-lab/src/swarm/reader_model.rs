@@ -1,12 +1,12 @@
-//! A witness: what a reader may see. It holds the bytes at one moment, and all changes that began
-//! since.
+//! The model of a reader: what it may see. That is the bytes at one moment, and all changes that
+//! began since.
 //!
 //! One structure judges a read (the moment is its start), a page held by a guard, and a crash image
 //! (the moment is the start of the last sync that returned). Each byte has to be the one of that
 //! moment, or one from a change that was under way then or began later.
 
+use super::extent_map::{ExtentMap, PIECE};
 use super::pattern::{byte_of_version, is_of_version};
-use super::sheet::{PIECE, Sheet};
 use std::ops::Range;
 
 /// One change of a range: all its bytes become those of one version.
@@ -46,18 +46,18 @@ pub(super) struct WrongByte {
 
 /// See above.
 #[derive(Clone, Debug)]
-pub(super) struct Witness {
+pub(super) struct ReaderModel {
     start: u64,
-    bytes: Sheet,
+    bytes: ExtentMap,
     changes: Vec<Change>,
     /// Shortest and longest length that the object can have.
     pub(super) length_bytes: (u64, u64),
 }
 
-impl Witness {
-    /// A witness of `bytes`, which lie from `start` on in an object of `length_bytes`.
-    pub(super) fn new(start: u64, bytes: impl Into<Sheet>, length_bytes: u64) -> Witness {
-        Witness {
+impl ReaderModel {
+    /// A model of `bytes`, which lie from `start` on in an object of `length_bytes`.
+    pub(super) fn new(start: u64, bytes: impl Into<ExtentMap>, length_bytes: u64) -> ReaderModel {
+        ReaderModel {
             start,
             bytes: bytes.into(),
             changes: Vec::new(),
@@ -81,7 +81,7 @@ impl Witness {
     }
 
     /// Whether it allows exactly what `other` allows, because nothing began to change since either.
-    pub(super) fn is_as(&self, other: &Witness) -> bool {
+    pub(super) fn is_as(&self, other: &ReaderModel) -> bool {
         self.bytes.is_copy_of(&other.bytes)
             && self.changes.is_empty()
             && other.changes.is_empty()
@@ -177,33 +177,33 @@ mod tests {
 
     #[test]
     fn a_byte_of_before_or_of_a_change_is_allowed_and_no_other() {
-        let mut witness = Witness::new(0, bytes_of_version(1, 0, 100), 100);
-        witness.note(write(50, 150, 2));
+        let mut model = ReaderModel::new(0, bytes_of_version(1, 0, 100), 100);
+        model.note(write(50, 150, 2));
         let mut seen = bytes_of_version(1, 0, 100);
         seen[60..80].copy_from_slice(&bytes_of_version(2, 60, 20));
-        assert_eq!(witness.judge(0, &seen), Ok(()));
-        assert_eq!(witness.length_bytes, (100, 150));
+        assert_eq!(model.judge(0, &seen), Ok(()));
+        assert_eq!(model.length_bytes, (100, 150));
         seen[10..20].copy_from_slice(&bytes_of_version(2, 10, 10));
-        let wrong = witness
+        let wrong = model
             .judge(0, &seen)
             .expect_err("nobody wrote version 2 there");
         assert!((10..20).contains(&wrong.place));
     }
     #[test]
     fn zeros_are_past_the_end_until_a_change_makes_it_longer() {
-        let mut witness = Witness::new(0, bytes_of_version(1, 0, 50), 50);
+        let mut model = ReaderModel::new(0, bytes_of_version(1, 0, 50), 50);
         let mut seen = bytes_of_version(1, 0, 50);
         seen.resize(90, 0);
-        assert_eq!(witness.judge(0, &seen), Ok(()));
+        assert_eq!(model.judge(0, &seen), Ok(()));
         seen[70] = bytes_of_version(2, 70, 1)[0];
-        assert_eq!(witness.judge(0, &seen).expect_err("not yet").place, 70);
-        witness.note(write(60, 80, 2));
-        assert_eq!(witness.judge(0, &seen), Ok(()));
+        assert_eq!(model.judge(0, &seen).expect_err("not yet").place, 70);
+        model.note(write(60, 80, 2));
+        assert_eq!(model.judge(0, &seen), Ok(()));
     }
 
     #[test]
     fn each_byte_of_a_piece_with_many_changes_is_judged() {
-        let mut witness = Witness::new(0, bytes_of_version(1, 0, 300), 300);
+        let mut model = ReaderModel::new(0, bytes_of_version(1, 0, 300), 300);
         let changes = [
             write(10, 200, 2),
             write(13, 113, 3),
@@ -212,21 +212,21 @@ mod tests {
         ];
         let mut seen = bytes_of_version(1, 0, 300);
         for change in changes {
-            witness.note(change);
+            model.note(change);
             let range = change.start as usize..change.end as usize;
             let bytes = bytes_of_version(change.version, change.start, range.len() as u64);
             seen[range].copy_from_slice(&bytes);
-            assert_eq!(witness.judge(0, &seen), Ok(()));
+            assert_eq!(model.judge(0, &seen), Ok(()));
             // Parts of two changes in any order are allowed too.
             seen[105..110].copy_from_slice(&bytes_of_version(1, 105, 5));
-            assert_eq!(witness.judge(0, &seen), Ok(()));
+            assert_eq!(model.judge(0, &seen), Ok(()));
         }
         for place in 0..300 {
             let mut wrong = seen.clone();
             wrong[place] = (0..=255)
                 .find(|&byte| is_new(&changes, place, byte))
                 .unwrap();
-            let found = witness.judge(0, &wrong).expect_err("nobody wrote this");
+            let found = model.judge(0, &wrong).expect_err("nobody wrote this");
             assert_eq!(found.place, place as u64);
         }
     }

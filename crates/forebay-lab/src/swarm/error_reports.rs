@@ -1,4 +1,4 @@
-//! Hearing of failures: each handle learns by its syncs which writes failed.
+//! Error reports: each handle learns by its syncs which writes failed.
 
 use super::client::{Client, Heard};
 use super::store::Failures;

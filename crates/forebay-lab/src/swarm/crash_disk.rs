@@ -1,13 +1,13 @@
-//! The medium: one object of a store that can crash. It knows what can be read, what is durable,
+//! The disk: one object of a store that can crash. It knows what can be read, what is durable,
 //! and what is between the two.
 
-use super::sheet::PIECE;
+use super::extent_map::PIECE;
 use forebay_base::Prng;
 use std::ops::Range;
 
-/// The unit in which a medium writes. A write that is cut short ends at a border of these.
+/// The unit in which a disk writes. A write that is cut short ends at a border of these.
 const SECTOR: usize = 512;
-/// Bytes of writes that a medium keeps back. If there are more and no commit comes, the older half
+/// Bytes of writes that a disk keeps back. If there are more and no commit comes, the older half
 /// becomes durable by itself, as in a store whose cache is full.
 const MOST_UNSETTLED_BYTES: usize = 64 << 20;
 
@@ -118,7 +118,7 @@ struct Unsettled {
 
 /// See above.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Medium {
+pub(super) struct CrashDisk {
     current: Vec<u8>,
     /// Without what is unsettled.
     durable: Vec<u8>,
@@ -135,10 +135,10 @@ pub(super) struct Medium {
     changed: Vec<u64>,
 }
 
-impl Medium {
+impl CrashDisk {
     /// An object that holds `bytes`, durably.
-    pub(super) fn holding(bytes: Vec<u8>, is_solid: bool) -> Medium {
-        Medium {
+    pub(super) fn holding(bytes: Vec<u8>, is_solid: bool) -> CrashDisk {
+        CrashDisk {
             durable: if is_solid { Vec::new() } else { bytes.clone() },
             current: bytes,
             unsettled: Vec::new(),
@@ -193,7 +193,7 @@ impl Medium {
         }
     }
 
-    /// As [`Medium::done`]. True if the act is durable at once, because nothing else waits for a
+    /// As [`CrashDisk::done`]. True if the act is durable at once, because nothing else waits for a
     /// commit.
     pub(super) fn done_durably(&mut self, sequence: u64, act: Act) -> bool {
         let is_alone = self.unsettled.is_empty() && self.forgotten.is_empty();
@@ -272,18 +272,18 @@ mod tests {
         }
     }
 
-    fn images(medium: &Medium, in_flight: &[Act]) -> std::collections::BTreeSet<Vec<u8>> {
-        let image = |seed| medium.image(in_flight, &mut Luck::draw(Prng::from_seed(seed)));
+    fn images(disk: &CrashDisk, in_flight: &[Act]) -> std::collections::BTreeSet<Vec<u8>> {
+        let image = |seed| disk.image(in_flight, &mut Luck::draw(Prng::from_seed(seed)));
         (0..200).map(image).collect()
     }
 
     #[test]
     fn what_was_committed_is_in_every_image() {
-        let mut medium = Medium::holding(Vec::new(), false);
-        medium.done(1, write(1));
-        assert!(medium.commit(2));
-        medium.done(3, write(2));
-        let images = images(&medium, &[write(3)]);
+        let mut disk = CrashDisk::holding(Vec::new(), false);
+        disk.done(1, write(1));
+        assert!(disk.commit(2));
+        disk.done(3, write(2));
+        let images = images(&disk, &[write(3)]);
         assert!(images.len() > 4, "torn ones among them: {}", images.len());
         for image in &images {
             assert_eq!(image.len(), 1024);
@@ -293,57 +293,57 @@ mod tests {
 
     #[test]
     fn an_act_is_durable_at_once_if_nothing_waits_for_a_commit() {
-        let mut medium = Medium::holding(Vec::new(), false);
-        assert!(medium.done_durably(1, write(1)));
-        assert_eq!(medium.durable(), [1; 1024]);
-        medium.done(2, write(2));
-        assert!(!medium.done_durably(3, write(3)));
-        assert_eq!(medium.durable(), [1; 1024]);
-        assert!(medium.commit(4));
-        assert_eq!(medium.durable(), [3; 1024]);
+        let mut disk = CrashDisk::holding(Vec::new(), false);
+        assert!(disk.done_durably(1, write(1)));
+        assert_eq!(disk.durable(), [1; 1024]);
+        disk.done(2, write(2));
+        assert!(!disk.done_durably(3, write(3)));
+        assert_eq!(disk.durable(), [1; 1024]);
+        assert!(disk.commit(4));
+        assert_eq!(disk.durable(), [3; 1024]);
     }
 
     #[test]
     fn what_is_never_committed_settles_when_it_is_too_much() {
-        let mut medium = Medium::holding(Vec::new(), false);
+        let mut disk = CrashDisk::holding(Vec::new(), false);
         let most = MOST_UNSETTLED_BYTES / 1024;
         for sequence in 0..most as u64 {
-            medium.done(sequence, write(1));
+            disk.done(sequence, write(1));
         }
         let nothing = &mut Luck {
             chance: Prng::from_seed(1),
             odds: 0,
         };
-        assert_eq!(medium.image(&[], nothing), b"", "it may still be lost");
-        medium.done(most as u64, write(2));
-        assert!(medium.unsettled_bytes <= MOST_UNSETTLED_BYTES / 2 + 1024);
-        assert_eq!(medium.image(&[], nothing), [1; 1024]);
-        assert_eq!(medium.current(), [2; 1024]);
+        assert_eq!(disk.image(&[], nothing), b"", "it may still be lost");
+        disk.done(most as u64, write(2));
+        assert!(disk.unsettled_bytes <= MOST_UNSETTLED_BYTES / 2 + 1024);
+        assert_eq!(disk.image(&[], nothing), [1; 1024]);
+        assert_eq!(disk.current(), [2; 1024]);
     }
 
     #[test]
     fn a_solid_medium_loses_only_what_is_in_flight() {
-        let mut medium = Medium::holding(Vec::new(), true);
-        medium.done(1, write(1));
+        let mut disk = CrashDisk::holding(Vec::new(), true);
+        disk.done(1, write(1));
         assert!(
-            images(&medium, &[])
+            images(&disk, &[])
                 .iter()
-                .all(|image| image == medium.current())
+                .all(|image| image == disk.current())
         );
     }
 
     #[test]
     fn forgotten_writes_are_reported_by_each_commit_that_covers_them() {
-        let mut medium = Medium::holding(Vec::new(), false);
-        medium.done(1, write(1));
-        medium.done(5, write(2));
-        medium.forget(&mut Luck {
+        let mut disk = CrashDisk::holding(Vec::new(), false);
+        disk.done(1, write(1));
+        disk.done(5, write(2));
+        disk.forget(&mut Luck {
             chance: Prng::from_seed(1),
             odds: 0,
         });
-        assert_eq!(medium.current(), b"");
-        assert!(!medium.commit(3), "the first write was forgotten");
-        assert!(!medium.commit(7), "so was the second");
-        assert!(medium.commit(9));
+        assert_eq!(disk.current(), b"");
+        assert!(!disk.commit(3), "the first write was forgotten");
+        assert!(!disk.commit(7), "so was the second");
+        assert!(disk.commit(9));
     }
 }

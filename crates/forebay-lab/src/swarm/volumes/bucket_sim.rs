@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const LATEST_US: u64 = 2_000_000;
 
 /// See above.
-pub(super) struct Far {
+pub(super) struct BucketSim {
     rt: Rt,
     state: Mutex<State>,
 }
@@ -35,10 +35,10 @@ enum Fate {
     Late(Span),
 }
 
-impl Far {
+impl BucketSim {
     /// A call takes up to `most_us`.
-    pub(super) fn new(rt: Rt, chance: Prng, most_us: u64) -> Arc<Far> {
-        Arc::new(Far {
+    pub(super) fn new(rt: Rt, chance: Prng, most_us: u64) -> Arc<BucketSim> {
+        Arc::new(BucketSim {
             rt,
             state: Mutex::new(State {
                 objects: BTreeMap::new(),
@@ -65,7 +65,7 @@ impl Far {
     }
 
     /// Answers `call`, or not.
-    pub(super) async fn ask(self: &Arc<Far>, call: Call) -> Reply {
+    pub(super) async fn ask(self: &Arc<BucketSim>, call: Call) -> Reply {
         let (there, back, fate) = lock(&self.state).draw();
         self.rt.sleep(there).await;
         let reply = match fate {
@@ -76,11 +76,11 @@ impl Far {
                 Reply::Unknown
             }
             Fate::Late(span) => {
-                let far = self.clone();
+                let bucket = self.clone();
                 // Whoever asked may be gone by then.
                 self.rt.spawn("late call", async move {
-                    far.rt.sleep(span).await;
-                    lock(&far.state).act(call);
+                    bucket.rt.sleep(span).await;
+                    lock(&bucket.state).act(call);
                 });
                 Reply::Unknown
             }

@@ -10,17 +10,17 @@ type Piece = Arc<[u8; PIECE]>;
 
 /// See above.
 #[derive(Clone, Debug)]
-pub(super) struct Sheet {
+pub(super) struct ExtentMap {
     pieces: Arc<Vec<Piece>>,
     length: usize,
     zeros: Piece,
 }
 
-impl Sheet {
+impl ExtentMap {
     /// Zeros.
-    pub(super) fn zeros(length: usize) -> Sheet {
+    pub(super) fn zeros(length: usize) -> ExtentMap {
         let zeros = Arc::new([0; PIECE]);
-        Sheet {
+        ExtentMap {
             pieces: Arc::new(vec![zeros.clone(); length.div_ceil(PIECE)]),
             length,
             zeros,
@@ -82,10 +82,10 @@ impl Sheet {
     }
 
     /// The pieces that hold `range`, and where the first of them begins. It is only read.
-    pub(super) fn part(&self, range: Range<usize>) -> (usize, Sheet) {
+    pub(super) fn part(&self, range: Range<usize>) -> (usize, ExtentMap) {
         let first = range.start / PIECE;
         let pieces = first..range.end.div_ceil(PIECE).max(first);
-        let part = Sheet {
+        let part = ExtentMap {
             pieces: Arc::new(self.pieces.get(pieces).unwrap_or_default().to_vec()),
             length: range.end - first * PIECE,
             zeros: self.zeros.clone(),
@@ -94,7 +94,7 @@ impl Sheet {
     }
 
     /// Whether it is a copy of `other` of which nothing has changed since.
-    pub(super) fn is_copy_of(&self, other: &Sheet) -> bool {
+    pub(super) fn is_copy_of(&self, other: &ExtentMap) -> bool {
         Arc::ptr_eq(&self.pieces, &other.pieces) && self.length == other.length
     }
 
@@ -108,13 +108,13 @@ impl Sheet {
     }
 }
 
-impl From<Vec<u8>> for Sheet {
-    fn from(bytes: Vec<u8>) -> Sheet {
-        let mut sheet = Sheet::zeros(bytes.len());
-        sheet.change(0..bytes.len(), |at, to| {
+impl From<Vec<u8>> for ExtentMap {
+    fn from(bytes: Vec<u8>) -> ExtentMap {
+        let mut map = ExtentMap::zeros(bytes.len());
+        map.change(0..bytes.len(), |at, to| {
             to.copy_from_slice(&bytes[at..at + to.len()]);
         });
-        sheet
+        map
     }
 }
 
@@ -127,25 +127,25 @@ mod tests {
     fn a_sheet_is_as_a_vector_and_its_copies_stay_what_they_were() {
         for seed in 0..50 {
             let mut chance = Prng::from_seed(seed);
-            let (mut sheet, mut vector) = (Sheet::zeros(0), Vec::new());
+            let (mut map, mut vector) = (ExtentMap::zeros(0), Vec::new());
             let mut copies = Vec::new();
             for _ in 0..60 {
                 let longest = 5 * PIECE as u64;
                 if chance.chance(1, 3) {
                     let length = chance.below(longest) as usize;
-                    sheet.resize(length);
+                    map.resize(length);
                     vector.resize(length, 0);
                 }
                 let end = chance.below(vector.len() as u64 + 1);
                 let range = chance.below(end + 1) as usize..end as usize;
                 let value = chance.below(256) as u8;
-                sheet.change(range.clone(), |_, bytes| bytes.fill(value));
+                map.change(range.clone(), |_, bytes| bytes.fill(value));
                 vector[range.clone()].fill(value);
-                assert_eq!(sheet.to_vec(), vector);
-                assert_eq!(sheet.len(), vector.len());
+                assert_eq!(map.to_vec(), vector);
+                assert_eq!(map.len(), vector.len());
                 let at = chance.below(longest) as usize;
-                assert_eq!(sheet.get(at), vector.get(at).copied());
-                let (first, part) = sheet.part(range.clone());
+                assert_eq!(map.get(at), vector.get(at).copied());
+                let (first, part) = map.part(range.clone());
                 let mut seen = vector[first..range.end].to_vec();
                 seen.resize(range.end - first + 70, 0);
                 assert!(part.has(0, &seen), "zeros are past the end of a part");
@@ -153,7 +153,7 @@ mod tests {
                     seen[at] ^= 1;
                     assert!(!part.has(0, &seen), "byte {at} of {} is wrong", seen.len());
                 }
-                copies.push((sheet.clone(), vector.clone()));
+                copies.push((map.clone(), vector.clone()));
             }
             for (copy, before) in copies {
                 assert_eq!(copy.to_vec(), before);

@@ -1,5 +1,5 @@
-//! Doubts: a call that failed, or was dropped half-way, may have done its work or not. Reads find
-//! out which.
+//! Uncertain changes: a call that failed, or was dropped half-way, may have done its work or not.
+//! Reads find out which.
 
 use super::client::Client;
 use forebay_base::Span;
@@ -7,9 +7,9 @@ use forebay_base::sync::lock;
 
 impl Client {
     /// A call failed or was dropped half-way. This finds out by reading what the call did. If the
-    /// call lingers, its requests to the store go on without it, and this waits for them first. If
-    /// nothing can be found out now, the doubt stays.
-    pub(super) async fn clear_doubts(&mut self, lingers: bool) {
+    /// call lingers, its requests to the store go on without it, and this waits for them first.
+    /// What cannot be found out now stays uncertain.
+    pub(super) async fn resolve_uncertain(&mut self, lingers: bool) {
         const TRIES: u64 = 20;
         self.lingers |= lingers;
         for _ in 0..TRIES {
@@ -24,27 +24,29 @@ impl Client {
         }
     }
 
-    /// Reads what is in doubt. True if no doubt is left.
+    /// Reads what is uncertain. True if nothing is afterwards.
     async fn find_out(&mut self) -> bool {
-        let (doubts, start, end, is_whole) = {
+        let (uncertain, start, end, is_whole) = {
             let ledger = lock(&self.ledger);
             let end = ledger.start() + ledger.len();
             (
-                ledger.in_doubt(),
+                ledger.uncertain_range(),
                 ledger.start(),
                 end,
                 ledger.is_whole_object(),
             )
         };
-        let Some(doubts) = doubts else { return true };
+        let Some(uncertain) = uncertain else {
+            return true;
+        };
         let length = self.file.len();
         let end = if is_whole {
             length
         } else {
             end.min(length.max(start))
         };
-        let first = doubts.start.clamp(start, end);
-        let last = doubts.end.clamp(first, end);
+        let first = uncertain.start.clamp(start, end);
+        let last = uncertain.end.clamp(first, end);
         let ticket = lock(&self.ledger).look(first..last);
         let mut bytes = vec![0; (last - first) as usize];
         let call = self.file.read_at(&mut bytes, first);

@@ -1,6 +1,6 @@
-//! Conduct: what a store may expect of the cache. The cache never asks for two writes of one place
-//! at a time, because the store may do them in any order. If the store asks for stable pages, no
-//! page changes while it is written.
+//! Rules of requests: what a store may expect of the cache. The cache never asks for two writes of
+//! one place at a time, because the store may do them in any order. If the store asks for stable
+//! pages, no page changes while it is written.
 
 use forebay_base::PAGE_BYTES;
 use forebay_store::{Io, IoKind, Request};
