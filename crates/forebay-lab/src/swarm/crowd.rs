@@ -10,7 +10,7 @@ use forebay::File;
 use forebay_store::ObjectId;
 use std::sync::Arc;
 
-const OBJECT: ObjectId = ObjectId(20_000);
+const OBJECT: ObjectId = ObjectId(3_005);
 /// Calls at a time.
 pub(super) const CALLS: u64 = 6;
 /// Writes of each of them.

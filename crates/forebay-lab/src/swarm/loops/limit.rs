@@ -34,7 +34,7 @@ pub(super) struct Level {
     pub(super) dirty: u64,
     /// The hard limit.
     pub(super) limit: u64,
-    /// Pages that were dirtied so far.
+    /// Pages that were dirtied so far, without those of stores of which next to nothing was dirty.
     pub(super) dirtied: u64,
     /// For how long a store has been silent: the one that has been silent for longest.
     pub(super) silent: Span,

@@ -9,6 +9,7 @@ use super::estimate::Estimate;
 use super::limit::{Level, Limit};
 use super::work::{Dirty, Work};
 use forebay::Statistics;
+use forebay::statistics::BackingStatistics;
 use forebay_base::{Instant, Span};
 use forebay_store::IoKind;
 use std::ops::Range;
@@ -23,6 +24,27 @@ struct OfStore {
     back_off: BackOff,
     /// When it last ended a request, or began the first of those under way.
     answered: Instant,
+    spared: Spared,
+}
+
+/// Pages that were dirtied while next to nothing of their store was dirty: its writers go on at the
+/// hard limit, because it has to be written to (spec/writeback.md 5.1).
+#[derive(Debug, Default)]
+struct Spared {
+    pages: u64,
+    /// Next to nothing was dirty at the last look, when this many pages had been dirtied.
+    is_low: bool,
+    dirtied: u64,
+}
+
+impl Spared {
+    fn look(&mut self, of_store: &BackingStatistics) {
+        let is_low = of_store.reclaimable + of_store.writeback <= 1;
+        if is_low || self.is_low {
+            self.pages += of_store.dirtied - self.dirtied;
+        }
+        (self.is_low, self.dirtied) = (is_low, of_store.dirtied);
+    }
 }
 
 impl OfStore {
@@ -36,6 +58,7 @@ impl OfStore {
             age: scene.is_light.then(age),
             back_off: BackOff::new(expire, interval),
             answered: Instant::ZERO,
+            spared: Spared::default(),
         }
     }
 
@@ -95,11 +118,16 @@ impl Watch {
     }
 
     fn limit(&mut self, now: Instant, seen: &Statistics) {
+        for (of_store, seen) in self.stores.iter_mut().zip(&seen.backings) {
+            of_store.spared.look(seen);
+        }
         let silent = self.stores.iter().map(|of_store| of_store.silent(now));
+        let spared = self.stores.iter().map(|of_store| of_store.spared.pages);
+        let dirtied = seen.backings.iter().map(|of_store| of_store.dirtied);
         let level = Level {
             dirty: seen.dirty(),
             limit: seen.dirty_limit,
-            dirtied: seen.backings.iter().map(|of_store| of_store.dirtied).sum(),
+            dirtied: dirtied.sum::<u64>() - spared.sum::<u64>(),
             silent: silent.max().unwrap_or(Span::ZERO),
         };
         let what = self.limit.note(now, level);
