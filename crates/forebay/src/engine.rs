@@ -1,6 +1,6 @@
 //! The engine: what a cache is made of, and how it is built.
 
-use crate::books::records::Records;
+use crate::accounting::records::Records;
 use crate::budget::{Budget, object_room_bytes};
 use crate::error::BuildError;
 use crate::layout::lay_out;

@@ -25,7 +25,7 @@
 //! Every call is async and runs under any executor or none; [`blocking`] has the same calls for
 //! threads. ARCHITECTURE.md in the repository explains how it works inside.
 
-mod books;
+mod accounting;
 mod budget;
 mod cache;
 mod caller;

@@ -17,7 +17,7 @@
 //!
 //! The [engine](crate::engine) owns them all.
 
-use crate::books::records::Records;
+use crate::accounting::records::Records;
 use crate::budget::Budget;
 use crate::counters::Counter;
 use crate::event::Event;

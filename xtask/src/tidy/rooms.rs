@@ -57,12 +57,12 @@ const ROOMS: &[Room] = &[
         reason: "the list of stores knows neither the clock nor the engine, and never waits",
     },
     Room {
-        folder: "crates/forebay/src/books/",
+        folder: "crates/forebay/src/accounting/",
         absent: &["async", "await", "Future", "submit"],
-        reason: "the books never wait and do no I/O",
+        reason: "accounting never waits and does no I/O",
     },
     Room {
-        folder: "crates/forebay/src/books/records.rs",
+        folder: "crates/forebay/src/accounting/records.rs",
         absent: &["Engine", "Rt"],
         reason: "the records know neither the engine nor the clock",
     },

@@ -4,7 +4,7 @@
 //! kswapd is woken, and below the min marks the caller reclaims for itself. A caller never writes
 //! another's page (promise 4): when only dirty pages are left it waits for the flusher.
 
-use crate::books::calls::Call;
+use crate::accounting::calls::Call;
 use crate::counters::Counter;
 use crate::error::AccessError;
 use crate::marks::Mark;

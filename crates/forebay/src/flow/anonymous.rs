@@ -1,7 +1,7 @@
 //! Anonymous memory from its making to its last handle: it begins as zeros, and at its end its
 //! pages and slots are given back. What goes to swap in between is in `swap`.
 
-use crate::books::calls::Call;
+use crate::accounting::calls::Call;
 use crate::error::{AccessError, BuildError};
 use crate::flow::alloc::Want;
 use crate::handle::Handle;

@@ -1,6 +1,6 @@
 //! The daemons: a keeper for each node and each store, from the first moment on.
 
-use crate::books::rates::EARLY_SAMPLES;
+use crate::accounting::rates::EARLY_SAMPLES;
 use crate::engine::Engine;
 use crate::error::BuildError;
 use crate::policy::PastFileSystem;

@@ -1,7 +1,7 @@
 //! The doors at which a policy takes over what an older kernel did. No flow of today asks for the
 //! policy behind its door, and no flow of an older kernel is reached but through one of these.
 
-use crate::books::calls::Call;
+use crate::accounting::calls::Call;
 use crate::flow::alloc::Want;
 use crate::flow::history::{Foreground, Older};
 use crate::flow::pause::Payer;

@@ -8,7 +8,7 @@ mod plan;
 
 pub(crate) use self::plan::{FillPlan, Touch};
 
-use crate::books::calls::Call;
+use crate::accounting::calls::Call;
 use crate::counters::Counter;
 use crate::error::AccessError;
 use crate::flow::alloc::Want;

@@ -1,5 +1,5 @@
 //! What older kernels did, for the policies that ask for it. Nothing here runs under today's
-//! policies: each part is behind a hook of `policy/past.rs`.
+//! policies: `doors.rs` is the only way in.
 //!
 //! | file | what it does |
 //! |---|---|

@@ -28,7 +28,7 @@
 //! | `wait`, `ticket` | bounded waits |
 //!
 //! They call each other in one direction. Nothing that reclaims writes a file page, and nothing
-//! that writes one allocates. Code that need not wait is not here: see `memory`, `books` and
+//! that writes one allocates. Code that need not wait is not here: see `memory`, `accounting` and
 //! `stores`.
 //!
 //! What older kernels did, for the policies that ask for it, is in `history`.

@@ -4,7 +4,7 @@
 //! I/O and holds nothing while it sleeps. The record of a pause carries the snapshot. What writers
 //! did in older kernels is in `history/foreground`.
 
-use crate::books::rates::RateView;
+use crate::accounting::rates::RateView;
 use crate::caller::CallerKey;
 use crate::counters::Counter;
 use crate::event::{Event, PauseRecord, PauseView};

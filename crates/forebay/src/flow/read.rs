@@ -1,6 +1,6 @@
 //! Reading: a hit copies and goes on; a miss fills and comes back.
 
-use crate::books::calls::Call;
+use crate::accounting::calls::Call;
 use crate::counters::Counter;
 use crate::error::AccessError;
 use crate::event::CallKind;

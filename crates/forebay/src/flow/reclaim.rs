@@ -16,7 +16,7 @@ pub(crate) use self::control::{ScanControl, Who};
 pub(crate) use self::steps::{Steps, Today};
 pub(crate) use self::tally::Tally;
 
-use crate::books::calls::Call;
+use crate::accounting::calls::Call;
 use crate::counters::Counter;
 use crate::event::Event;
 use crate::flow::alloc::Want;

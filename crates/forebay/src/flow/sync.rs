@@ -8,7 +8,7 @@
 //! the store at once and needs one commit, and the others sleep once. Only what went well is
 //! shared: otherwise each caller syncs by itself, and finds its own failures.
 
-use crate::books::calls::{Call, Waiting};
+use crate::accounting::calls::{Call, Waiting};
 use crate::counters::Counter;
 use crate::error::SyncError;
 use crate::flow::commit::PATIENCE;

@@ -1,6 +1,6 @@
 //! Writing: find or make the page, copy, mark it dirty, and pay for it.
 
-use crate::books::calls::Call;
+use crate::accounting::calls::Call;
 use crate::counters::Counter;
 use crate::error::AccessError;
 use crate::event::CallKind;

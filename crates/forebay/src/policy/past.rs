@@ -1,9 +1,9 @@
 //! What a policy takes over from older kernels, resolved once: each cache is made with its
 //! [`Past`], which is empty under today's policy.
 //!
-//! A flow of today has a hook where older kernels did something else: a field of [`Past`]. What
-//! they did there is in `flow/history`. If they differed only in a number, or lacked a part, the
-//! state is made accordingly and no flow has to ask.
+//! Where older kernels did something else, `flow/doors.rs` asks a field of [`Past`], and what they
+//! did is in `flow/history`. If they differed only in a number, or lacked a part, the state is made
+//! accordingly and nobody has to ask.
 
 use crate::policy::{
     ClosedFiles, DirtyThrottle, Estimate, FlushChunk, KswapdBalance, KswapdSleep, Policy,
@@ -13,8 +13,8 @@ use forebay_law::chunk::MIN_WRITEBACK_PAGES;
 use forebay_law::history::EarlyProgress;
 use forebay_law::watermark::MarkSpacing;
 
-/// The hooks of the flows: where an older policy has a flow of its own, or a rule. None of them is
-/// set under today's policy.
+/// Where an older policy has a flow of its own, or a rule. None of this is set under today's
+/// policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Past {
     /// Writers write and nap themselves (before 3.2).
@@ -71,7 +71,7 @@ impl PastKswapd {
 }
 
 impl Past {
-    /// The hooks that `policy` sets.
+    /// What `policy` takes over.
     pub(crate) fn of(policy: &Policy) -> Past {
         let throttle = policy.dirty_throttle;
         let reclaim = policy.reclaim_throttle;
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn todays_policy_has_no_hook() {
+    fn todays_policy_takes_nothing_over() {
         let today = Policy::default();
         assert_eq!(Past::of(&today), Past::default());
         assert!(!today.naps() && !today.reclaimers_write() && !today.fills_queues());

@@ -2,7 +2,7 @@
 //! reclaim asks for is as large as the part of the pages that it looked at (spec/reclaim.md 2.11
 //! and 8.1).
 
-use crate::books::drop::is_idle;
+use crate::accounting::drop::is_idle;
 use crate::counters::Counter;
 use crate::flow::history::Older;
 use crate::flow::reclaim::asking::Asked;

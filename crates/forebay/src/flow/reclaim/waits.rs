@@ -2,7 +2,7 @@
 //! shows progress of others, or for room in a store's queue. What slows a writer is in
 //! `flow/pause.rs`.
 
-use crate::books::calls::Waiting;
+use crate::accounting::calls::Waiting;
 use crate::counters::Counter;
 use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Steps, Who};

@@ -1,7 +1,7 @@
 //! The line of an object's cuts: each cut takes its place when it is asked for, and has the object
 //! to itself when its turn comes.
 
-use crate::books::calls::Call;
+use crate::accounting::calls::Call;
 use crate::error::AccessError;
 use crate::handle::Handle;
 use crate::marks::Mark;

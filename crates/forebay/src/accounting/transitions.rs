@@ -1,4 +1,4 @@
-//! The books of dirty pages: every transition of spec/writeback.md 1.2 moves its counters here.
+//! Accounts of dirty pages: every transition of spec/writeback.md 1.2 moves its counters here.
 //!
 //! The counters are exact: the code that makes a transition moves its counters once, while a hold
 //! or a claim keeps the page from making the next transition. The pages of a request make their

@@ -4,7 +4,7 @@
 //! All of it is taken off the pages, in steps. Below one step nothing changes, and neither does it
 //! if zones say how many frames they have.
 
-use crate::books::drop::is_idle;
+use crate::accounting::drop::is_idle;
 use crate::parts::Capacity;
 use crate::state::index::key;
 use crate::state::object::ObjectState;

@@ -1,7 +1,7 @@
 //! Which knob would help a caller that waits. Whether a higher limit helps at all, the law of blame
 //! says (`forebay_law::blame`); here is which of the limits holds the caller.
 
-use crate::books::at_risk::drain_for;
+use crate::accounting::at_risk::drain_for;
 use crate::engine::Engine;
 use crate::incident::Happening;
 use crate::retune::{Changes, StoreChanges};

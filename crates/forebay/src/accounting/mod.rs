@@ -1,9 +1,9 @@
-//! The books: what is counted and what follows from the counts. Nothing here waits.
+//! Accounting: what is counted and what follows from the counts. Nothing here waits.
 //!
 //! | file | what it says |
 //! |---|---|
 //! | `records` | counters, marks and events |
-//! | `accounts` | each transition of a dirty page moves its counters here |
+//! | `transitions` | each transition of a dirty page moves its counters here |
 //! | `limits` | how many pages may be dirty: in all, of a store, in a zone |
 //! | `drain` | how many pages of a store may be dirty for its promise in seconds |
 //! | `elastic` | a budget that follows the memory of the machine |
@@ -16,7 +16,6 @@
 //! | `advice` | which knob would help a caller that waits |
 //! | `objects` | the memory that objects take, and which of them are forgotten |
 
-pub(crate) mod accounts;
 pub(crate) mod activity;
 pub(crate) mod advice;
 pub(crate) mod at_risk;
@@ -29,4 +28,5 @@ pub(crate) mod objects;
 pub(crate) mod rates;
 pub(crate) mod records;
 pub(crate) mod size;
+pub(crate) mod transitions;
 pub(crate) mod why;
