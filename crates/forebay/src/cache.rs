@@ -271,7 +271,6 @@ impl Cache {
             clean_pages_count: self.engine.settings.policy.scan_balance == ScanBalance::Cost,
         };
         self.engine
-            .pages
             .memory
             .swap
             .set(swap)

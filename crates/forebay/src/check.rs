@@ -32,7 +32,7 @@ impl Engine {
     /// Says what is wrong, a sentence for each fault. Meaningful while nothing is in flight.
     pub(crate) fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
-        let mut places = vec![0_u8; self.pages.memory.frames.len() as usize];
+        let mut places = vec![0_u8; self.memory.frames.len() as usize];
         self.check_lists(&mut places, &mut wrong);
         self.check_index(&mut wrong);
         self.check_frames(&places, &mut wrong);
@@ -46,11 +46,11 @@ impl Engine {
     /// Pages past the end of an object that is not being resized now (O1), a sentence for each.
     pub(crate) fn check_ends(&self) -> Vec<String> {
         let mut wrong = Vec::new();
-        for frame in 0..self.pages.memory.frames.len() {
-            if self.pages.memory.frames.word(frame) & flag::MAPPED == 0 {
+        for frame in 0..self.memory.frames.len() {
+            if self.memory.frames.word(frame) & flag::MAPPED == 0 {
                 continue;
             }
-            let owner = self.pages.memory.frames.owner(frame);
+            let owner = self.memory.frames.owner(frame);
             let object = self.pages.objects.get(object_of(owner));
             if let Some(object) = object.filter(|object| !object.is_resized()) {
                 check_end(&object, page_of(owner), &mut wrong);
@@ -60,7 +60,7 @@ impl Engine {
     }
 
     fn check_lists(&self, places: &mut [u8], wrong: &mut Vec<String>) {
-        for zone in &self.pages.memory.zones {
+        for zone in &self.memory.zones {
             let free = zone.free_members();
             if free.len() as u64 != zone.free_pages() {
                 wrong.push(format!(
@@ -74,9 +74,9 @@ impl Engine {
                 places[frame as usize] |= FREE;
             }
             self.check_balloon(zone, places, wrong);
-            let lists = self.pages.memory.lists.of(zone.number);
+            let lists = self.memory.lists.of(zone.number);
             for list in List::ALL {
-                let members = lists.members(&self.pages.memory.frames, list);
+                let members = lists.members(&self.memory.frames, list);
                 if members.len() as u64 != lists.size(list) {
                     wrong.push(format!(
                         "{list:?} has {} frames, not {} (Z2)",
@@ -89,7 +89,7 @@ impl Engine {
                         wrong.push(format!("frame {frame} is in two places (Z1)"));
                     }
                     places[frame as usize] |= LISTED;
-                    let word = self.pages.memory.frames.word(frame);
+                    let word = self.memory.frames.word(frame);
                     if word & flag::LISTED == 0 || List::of(word) != list {
                         wrong.push(format!(
                             "frame {frame} is on {list:?}, which its flags deny (Z3)"
@@ -110,7 +110,7 @@ impl Engine {
     }
 
     fn check_balloon(&self, zone: &Zone, places: &mut [u8], wrong: &mut Vec<String>) {
-        let members = zone.balloon_members(&self.pages.memory.frames);
+        let members = zone.balloon_members(&self.memory.frames);
         let given_up = zone.spanned_pages - zone.present_pages();
         if members.len() as u64 != given_up || zone.present_pages() < zone.managed_pages() {
             wrong.push(format!(
@@ -130,22 +130,16 @@ impl Engine {
     }
 
     fn check_index(&self, wrong: &mut Vec<String>) {
-        let mut met = vec![0_u32; self.pages.memory.frames.len() as usize];
+        let mut met = vec![0_u32; self.memory.frames.len() as usize];
         let mut pages = BTreeSet::new();
-        for frame in self
-            .pages
-            .memory
-            .index
-            .buckets(&self.pages.memory.frames)
-            .flatten()
-        {
+        for frame in self.memory.index.buckets(&self.memory.frames).flatten() {
             met[frame as usize] += 1;
-            if self.pages.memory.frames.word(frame) & flag::MAPPED == 0 {
+            if self.memory.frames.word(frame) & flag::MAPPED == 0 {
                 wrong.push(format!(
                     "frame {frame} is in the index and has no page (X1)"
                 ));
             }
-            if !pages.insert(self.pages.memory.frames.owner(frame)) {
+            if !pages.insert(self.memory.frames.owner(frame)) {
                 wrong.push(format!(
                     "the page of frame {frame} is in another frame too (X2)"
                 ));
@@ -154,17 +148,17 @@ impl Engine {
         for (frame, times) in met.iter().enumerate().filter(|(_, times)| **times > 1) {
             wrong.push(format!("frame {frame} is in the index {times} times (X1)"));
         }
-        let off = self.pages.memory.index.stretches_off(pages.into_iter());
+        let off = self.memory.index.stretches_off(pages.into_iter());
         if off > 0 {
             wrong.push(format!("{off} counts of stretches are wrong (X3)"));
         }
     }
 
     fn check_frames(&self, places: &[u8], wrong: &mut Vec<String>) {
-        for frame in 0..self.pages.memory.frames.len() {
-            let word = self.pages.memory.frames.word(frame);
+        for frame in 0..self.memory.frames.len() {
+            let word = self.memory.frames.word(frame);
             let place = places[frame as usize];
-            let owner = self.pages.memory.frames.owner(frame);
+            let owner = self.memory.frames.owner(frame);
             if word & (HOLDS | flag::EXCLUSIVE) != 0 {
                 wrong.push(format!("frame {frame} is held at rest: {word:#x}"));
             }
@@ -177,7 +171,7 @@ impl Engine {
             if word & flag::MAPPED == 0 {
                 continue;
             }
-            if self.pages.memory.find_surely(owner) != Some(frame) {
+            if self.memory.find_surely(owner) != Some(frame) {
                 wrong.push(format!("frame {frame} is mapped and not in the index (X1)"));
             }
             self.check_tags(frame, word, owner, wrong);
@@ -244,8 +238,8 @@ impl Engine {
 
     fn check_books(&self, wrong: &mut Vec<String>) {
         let (mut dirty, mut writeback, mut uncommitted) = (0, 0, 0);
-        for frame in 0..self.pages.memory.frames.len() {
-            let word = self.pages.memory.frames.word(frame);
+        for frame in 0..self.memory.frames.len() {
+            let word = self.memory.frames.word(frame);
             let is_file = word & flag::ANON == 0;
             dirty += u64::from(is_file && word & flag::DIRTY != 0);
             writeback += u64::from(word & (flag::WRITEBACK | flag::UNSTABLE) != 0);
@@ -255,13 +249,7 @@ impl Engine {
         let of_stores = |gauge: fn(&Backing) -> &AtomicU64| {
             backings.iter().map(|backing| read(gauge(backing))).sum()
         };
-        let of_zones = self
-            .pages
-            .memory
-            .zones
-            .iter()
-            .map(|zone| read(&zone.dirty))
-            .sum();
+        let of_zones = self.memory.zones.iter().map(|zone| read(&zone.dirty)).sum();
         let objects = self.pages.objects.all();
         let object_bytes = objects.iter().map(|object| object.origin.object_bytes());
         let reported_bytes = self.pages.objects.bytes();
@@ -303,8 +291,7 @@ impl Engine {
     /// Pages that could not be written, and anonymous pages that swap has a copy of or has refused.
     fn check_failed(&self, wrong: &mut Vec<String>) {
         let frames_with = |is_one: fn(u64) -> bool| {
-            let words = (0..self.pages.memory.frames.len())
-                .map(|frame| self.pages.memory.frames.word(frame));
+            let words = (0..self.memory.frames.len()).map(|frame| self.memory.frames.word(frame));
             words.filter(|&word| is_one(word)).count() as u64
         };
         let objects = self.pages.objects.all();
@@ -316,7 +303,7 @@ impl Engine {
         compare(wrong, "failed pages", failed, marked);
         let of_cache = read(&self.dirty.global.failed);
         compare(wrong, "failed pages of the cache", of_cache, marked);
-        let Some(swap) = self.pages.memory.swap.get() else {
+        let Some(swap) = self.memory.swap.get() else {
             return;
         };
         let clean = frames_with(|word| {
@@ -359,7 +346,7 @@ impl Engine {
     }
 
     fn check_slots(&self, wrong: &mut Vec<String>) {
-        let Some(swap) = self.pages.memory.swap.get() else {
+        let Some(swap) = self.memory.swap.get() else {
             return;
         };
         let (mut slots, mut distinct) = (0, BTreeSet::new());

@@ -34,6 +34,7 @@ pub(crate) struct Engine {
     pub(crate) budget: Arc<Budget>,
     pub(crate) elastic: Mutex<ElasticBook>,
     pub(crate) accounts: Arc<Accounts>,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) dirty: Arc<Dirty>,
     pub(crate) writeback: Arc<Writeback>,
@@ -57,7 +58,7 @@ impl Engine {
     pub(crate) fn new(settings: Settings, parts: Parts) -> Result<Arc<Engine>, BuildError> {
         let budget = Budget::checked(&settings)?;
         let records = Records::new(parts.sink);
-        let memory = memory_of(&settings, &budget, &records)?;
+        let memory = Arc::new(memory_of(&settings, &budget, &records)?);
         let limit_pages = dirty_limits(memory.dirtyable_pages(), &settings.dirty).thresh;
         let (rt, past) = (parts.rt, Past::of(&settings.policy));
         let (settings, budget) = (Arc::new(settings), Arc::new(budget));
@@ -74,7 +75,7 @@ impl Engine {
                 memory_bytes: AtomicU64::new(budget.limit_bytes(&settings)),
                 ..Balloon::default()
             },
-            memory,
+            memory: memory.clone(),
             past,
             rt: rt.clone(),
             settings: settings.clone(),
@@ -88,6 +89,7 @@ impl Engine {
             settings: settings.clone(),
             knobs: knobs.clone(),
             accounts: accounts.clone(),
+            memory: memory.clone(),
             pages: pages.clone(),
         });
         let memory_bytes = budget.limit_bytes(&settings);
@@ -108,6 +110,7 @@ impl Engine {
             budget,
             elastic: Mutex::default(),
             accounts,
+            memory,
             pages,
             dirty,
             writeback,
@@ -125,7 +128,7 @@ impl Engine {
         self.accounts.closed.wake_all();
         // The task that fills the balloons waits for writes to end.
         self.pages.slab.freed.wake_all();
-        for node in &self.pages.memory.nodes {
+        for node in &self.memory.nodes {
             node.wake_kswapd.wake_all();
         }
         for backing in self.dirty.stores.all() {

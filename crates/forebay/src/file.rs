@@ -169,7 +169,7 @@ impl File {
     }
 
     fn at_home(&self, home: Home) -> File {
-        let nodes = self.handle.engine.pages.memory.nodes.len();
+        let nodes = self.handle.engine.memory.nodes.len();
         assert!(home.node < nodes, "the cache has {nodes} nodes");
         File {
             handle: Arc::new(self.handle.beside(home)),
@@ -412,7 +412,7 @@ impl File {
         }
         let held = engine.files.hold_page(&self.handle, page_index).await;
         let hold = engine.accounts.told(CallKind::Page, held)?;
-        Ok(PageGuard::new(&engine.pages, hold))
+        Ok(PageGuard::new(&engine.memory, hold))
     }
 
     /// Returns when everything that was written before the call is durable, with the length.
@@ -690,7 +690,7 @@ impl File {
             return None;
         }
         hold.mark_accessed();
-        Some(PageGuard::new(&engine.pages, hold))
+        Some(PageGuard::new(&engine.memory, hold))
     }
 }
 

@@ -81,10 +81,7 @@ fn a_long_object_with_few_pages_is_walked_in_few_steps() {
         faults.clear();
         let engine = &file.handle.engine;
         let steps = |length| {
-            let walk = engine
-                .pages
-                .memory
-                .pages_to_visit(&file.handle.object, 0..length);
+            let walk = engine.memory.pages_to_visit(&file.handle.object, 0..length);
             walk.inspect(|&page| assert!(page < length)).count()
         };
         for length in [1_000, 2_000, 100_000, 1 << 40] {
@@ -133,7 +130,7 @@ fn a_blocking_read_that_misses_halfway_touches_each_page_once() {
         assert_eq!(read_bytes, Ok(20 * PAGE_BYTES));
         assert!(read == bytes);
         let inner = file.as_async();
-        let memory = &inner.handle.engine.pages.memory;
+        let memory = &inner.handle.engine.memory;
         let again = |page| {
             let key = key(inner.handle.object.number, page);
             let frame = memory.find_surely(key).expect("it was read just now");

@@ -1,6 +1,6 @@
 //! A page held without a copy.
 
-use crate::parts::Pages;
+use crate::memory::Memory;
 use crate::state::frame::SharedHold;
 use std::fmt;
 use std::ops::Deref;
@@ -23,13 +23,13 @@ use std::ops::Deref;
 /// # }).unwrap();
 /// ```
 pub struct PageGuard<'a> {
-    pages: &'a Pages,
+    memory: &'a Memory,
     hold: SharedHold<'a>,
 }
 
 impl<'a> PageGuard<'a> {
-    pub(crate) fn new(pages: &'a Pages, hold: SharedHold<'a>) -> PageGuard<'a> {
-        PageGuard { pages, hold }
+    pub(crate) fn new(memory: &'a Memory, hold: SharedHold<'a>) -> PageGuard<'a> {
+        PageGuard { memory, hold }
     }
 }
 
@@ -38,7 +38,7 @@ impl Deref for PageGuard<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.pages.memory.frames.arena().bytes(&self.hold)
+        self.memory.frames.arena().bytes(&self.hold)
     }
 }
 

@@ -73,7 +73,7 @@ pub(crate) struct Pages {
     pub(crate) knobs: Arc<Knobs>,
     pub(crate) past: Past,
     pub(crate) accounts: Arc<Accounts>,
-    pub(crate) memory: Memory,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) slab: BlockSlab,
     pub(crate) objects: ObjectTable,
     pub(crate) vectors: IoVectors,
@@ -86,6 +86,7 @@ pub(crate) struct Dirty {
     pub(crate) settings: Arc<Settings>,
     pub(crate) knobs: Arc<Knobs>,
     pub(crate) accounts: Arc<Accounts>,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) global: GlobalDirty,
     pub(crate) stores: Stores,
@@ -97,6 +98,7 @@ pub(crate) struct Writeback {
     pub(crate) rt: Rt,
     pub(crate) settings: Arc<Settings>,
     pub(crate) accounts: Arc<Accounts>,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) dirty: Arc<Dirty>,
     /// Read requests under way at all stores.
@@ -110,6 +112,7 @@ impl Writeback {
             rt: dirty.rt.clone(),
             settings: dirty.settings.clone(),
             accounts: dirty.accounts.clone(),
+            memory: dirty.memory.clone(),
             pages: dirty.pages.clone(),
             dirty: dirty.clone(),
             reads_in_flight: AtomicU64::new(0),
@@ -122,6 +125,7 @@ pub(crate) struct Syncer {
     pub(crate) rt: Rt,
     pub(crate) settings: Arc<Settings>,
     pub(crate) accounts: Arc<Accounts>,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) dirty: Arc<Dirty>,
     pub(crate) writeback: Arc<Writeback>,
@@ -133,6 +137,7 @@ impl Syncer {
             rt: writeback.rt.clone(),
             settings: writeback.settings.clone(),
             accounts: writeback.accounts.clone(),
+            memory: writeback.memory.clone(),
             pages: writeback.pages.clone(),
             dirty: writeback.dirty.clone(),
             writeback: writeback.clone(),
@@ -146,6 +151,7 @@ pub(crate) struct Flusher {
     pub(crate) knobs: Arc<Knobs>,
     pub(crate) past: Past,
     pub(crate) accounts: Arc<Accounts>,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) dirty: Arc<Dirty>,
     pub(crate) writeback: Arc<Writeback>,
@@ -157,6 +163,7 @@ impl Flusher {
             rt: writeback.rt.clone(),
             past: writeback.pages.past,
             accounts: writeback.accounts.clone(),
+            memory: writeback.memory.clone(),
             pages: writeback.pages.clone(),
             dirty: writeback.dirty.clone(),
             knobs: writeback.dirty.knobs.clone(),
@@ -177,7 +184,7 @@ pub(crate) struct Throttle {
     /// of others are judged.
     pub(crate) stands_still: Span,
     pub(crate) accounts: Arc<Accounts>,
-    pub(crate) pages: Arc<Pages>,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) dirty: Arc<Dirty>,
     pub(crate) flusher: Arc<Flusher>,
 }
@@ -196,7 +203,7 @@ impl Throttle {
                 Span::MAX
             },
             accounts: flusher.accounts.clone(),
-            pages: flusher.pages.clone(),
+            memory: flusher.memory.clone(),
             dirty: flusher.dirty.clone(),
             settings: flusher.writeback.settings.clone(),
             flusher: flusher.clone(),
@@ -209,6 +216,7 @@ pub(crate) struct Capacity {
     pub(crate) settings: Arc<Settings>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) accounts: Arc<Accounts>,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) dirty: Arc<Dirty>,
     pub(crate) shrinkers: Shrinkers,
@@ -220,6 +228,7 @@ impl Capacity {
             settings: dirty.settings.clone(),
             budget: budget.clone(),
             accounts: dirty.accounts.clone(),
+            memory: dirty.memory.clone(),
             pages: dirty.pages.clone(),
             dirty: dirty.clone(),
             shrinkers: Shrinkers::default(),
@@ -235,6 +244,7 @@ pub(crate) struct Reclaim {
     pub(crate) past: Past,
     pub(crate) budget: Arc<Budget>,
     pub(crate) accounts: Arc<Accounts>,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) dirty: Arc<Dirty>,
     pub(crate) writeback: Arc<Writeback>,
@@ -251,6 +261,7 @@ impl Reclaim {
             settings: writeback.settings.clone(),
             past: writeback.pages.past,
             accounts: writeback.accounts.clone(),
+            memory: writeback.memory.clone(),
             pages: writeback.pages.clone(),
             dirty: writeback.dirty.clone(),
             budget: budget.clone(),
@@ -267,6 +278,7 @@ pub(crate) struct Files {
     pub(crate) rt: Rt,
     pub(crate) settings: Arc<Settings>,
     pub(crate) accounts: Arc<Accounts>,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) dirty: Arc<Dirty>,
     pub(crate) writeback: Arc<Writeback>,
@@ -286,6 +298,7 @@ impl Files {
             rt: syncer.rt.clone(),
             settings: syncer.settings.clone(),
             accounts: syncer.accounts.clone(),
+            memory: syncer.memory.clone(),
             pages: syncer.pages.clone(),
             dirty: syncer.dirty.clone(),
             writeback: syncer.writeback.clone(),
@@ -357,7 +370,6 @@ impl Dirty {
         match &object.origin {
             Origin::File { backing, .. } => self.stores.get(*backing),
             Origin::Anonymous { .. } => self
-                .pages
                 .memory
                 .swap
                 .get()
@@ -370,10 +382,10 @@ impl Dirty {
 
 impl Drop for Dirty {
     fn drop(&mut self) {
-        if self.pages.memory.frames.arena().is_phantom() {
+        if self.memory.frames.arena().is_phantom() {
             return;
         }
-        let memory = self.pages.memory.frames.arena().memory();
+        let memory = self.memory.frames.arena().memory();
         memory.close();
         for backing in self.stores.all() {
             backing.store.forget_memory(memory);

@@ -234,13 +234,7 @@ impl Engine {
         let (dirty_setpoint, dirty_limit) = self.dirty.dirty_setpoint();
         let overhead_bytes = self.budget.overhead_bytes();
         let spanned_pages = u64::from(self.budget.frames);
-        let frames = self
-            .pages
-            .memory
-            .zones
-            .iter()
-            .map(Zone::present_pages)
-            .sum();
+        let frames = self.memory.zones.iter().map(Zone::present_pages).sum();
         let object_bytes = self.pages.objects.bytes();
         Statistics {
             counters: Counter::ALL
@@ -257,14 +251,13 @@ impl Engine {
             backings: self.backing_statistics(&limits, with_ages),
             frames,
             nr_balloon_pages: spanned_pages - frames,
-            pages_over: self.pages.memory.pages_over(),
+            pages_over: self.memory.pages_over(),
             elastic: self.elastic_statistics(),
             memory_bytes: frames * self.page_bytes() + self.budget.beside_bytes() + object_bytes,
             object_bytes,
             overhead_bytes_per_page: overhead_bytes.div_ceil(spanned_pages),
-            shadows: self.pages.memory.lists.shadows() as u64,
+            shadows: self.memory.lists.shadows() as u64,
             swap_slots_used: self
-                .pages
                 .memory
                 .swap
                 .get()
@@ -296,7 +289,7 @@ impl Engine {
     }
 
     fn zone_statistics(&self) -> Vec<ZoneStatistics> {
-        let lists = |zone: &Zone| self.pages.memory.lists.of(zone.number);
+        let lists = |zone: &Zone| self.memory.lists.of(zone.number);
         let of_zone = |zone: &Zone| ZoneStatistics {
             name: zone.name.clone(),
             node: zone.node,
@@ -313,11 +306,11 @@ impl Engine {
             isolated_file: lists(zone).isolated(true),
             lowmem_reserve: zone.lowmem_reserves(),
             dirty_limit: self.pages.zone_dirty_limit(zone),
-            dirtyable: self.pages.memory.dirtyable_pages_of(zone),
+            dirtyable: self.memory.dirtyable_pages_of(zone),
             dirty: zone.dirty.load(Ordering::Relaxed),
             writeback: zone.writeback.load(Ordering::Relaxed),
         };
-        self.pages.memory.zones.iter().map(of_zone).collect()
+        self.memory.zones.iter().map(of_zone).collect()
     }
 
     fn backing_statistics(&self, limits: &DirtyLimits, with_ages: bool) -> Vec<BackingStatistics> {

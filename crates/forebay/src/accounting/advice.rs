@@ -129,7 +129,7 @@ impl Engine {
             return advice(AdviceReason::HigherLimit, of_store(more));
         }
         // However the limit is set, a quarter of the memory stays clean.
-        let most = self.pages.memory.dirtyable_pages() / 4 * 3;
+        let most = self.memory.dirtyable_pages() / 4 * 3;
         if line.inputs.limit_pages >= most / 10 * 9 {
             return None;
         }

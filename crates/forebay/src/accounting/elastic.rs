@@ -46,14 +46,14 @@ impl Engine {
     }
 
     fn elastic_inputs(&self, settings: Elastic, seen: &MemorySeen) -> ElasticInputs {
-        let unused: u64 = self.pages.memory.zones.iter().map(Zone::free_pages).sum();
+        let unused: u64 = self.memory.zones.iter().map(Zone::free_pages).sum();
         ElasticInputs {
             floor_bytes: settings.floor_bytes,
             ceiling_bytes: self.budget.limit_bytes(&self.settings),
             budget_bytes: self.pages.memory_bytes(),
             headroom_bytes: seen.headroom_bytes,
             free_bytes: seen.free_bytes,
-            owed_bytes: byte_of(self.pages.memory.pages_over()),
+            owed_bytes: byte_of(self.memory.pages_over()),
             unused_bytes: byte_of(unused),
             is_pressed: seen.is_pressed,
             now_ms: self.accounts.now_ms(),

@@ -47,7 +47,7 @@ impl Dirty {
     /// The dirty limits of the whole cache. However they were set, a quarter of the memory stays
     /// clean, so that reclaim always finds something.
     pub(crate) fn dirty_limits(&self) -> DirtyLimits {
-        let dirtyable = self.pages.memory.dirtyable_pages();
+        let dirtyable = self.memory.dirtyable_pages();
         let mut limits = dirty_limits(dirtyable, &self.knobs.dirty());
         let cap = dirtyable - dirtyable / 4;
         limits.thresh = limits.thresh.min(cap);
@@ -117,7 +117,7 @@ impl Dirty {
         if all == 0 {
             return (0, 0);
         }
-        let frames = u64::from(self.pages.memory.frames.len());
+        let frames = u64::from(self.memory.frames.len());
         let most = thresh.min(frames.saturating_sub(thresh) / 2);
         let aside = all.min(most);
         let of_store = backing.counts.failed_pages.load(Ordering::Relaxed);

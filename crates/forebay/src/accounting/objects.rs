@@ -56,10 +56,9 @@ impl Capacity {
     fn is_without_pages(&self, file: &ObjectState) -> bool {
         let is_resident = |page| {
             let key = key(file.number, page);
-            self.pages.memory.find_surely(key).is_some()
+            self.memory.find_surely(key).is_some()
         };
         let mut pages = self
-            .pages
             .memory
             .pages_to_visit(file, 0..pages_for(file.length_bytes()));
         // Read what is owed after what is under way, as where a file is forgotten.

@@ -32,35 +32,33 @@ impl Capacity {
     /// The order in it matters: no memory is given up before every store has forgotten it, and no
     /// store may register it before all of it is back.
     fn resize_zones(&self, sizes: &[ZoneSize]) {
-        let zones = || self.pages.memory.zones.iter().zip(sizes);
+        let zones = || self.memory.zones.iter().zip(sizes);
         let is_whole = zones().all(|(zone, size)| size.managed_pages == zone.spanned_pages);
         if !is_whole {
-            self.dirty
-                .stores
-                .forget_memory(self.pages.memory.frames.arena());
+            self.dirty.stores.forget_memory(self.memory.frames.arena());
         }
         for (zone, size) in zones() {
             zone.set_size(size);
         }
-        self.pages.memory.note_reserves();
+        self.memory.note_reserves();
         self.empty_balloons();
         if is_whole {
             self.dirty
                 .stores
-                .remember_memory(self.pages.memory.frames.arena());
+                .remember_memory(self.memory.frames.arena());
         }
     }
 
     /// Gives frames back to zones that may have more.
     fn empty_balloons(&self) {
-        for zone in &self.pages.memory.zones {
+        for zone in &self.memory.zones {
             loop {
-                let freed = zone.empty_balloon(&self.pages.memory.frames);
+                let freed = zone.empty_balloon(&self.memory.frames);
                 if freed == 0 {
                     break;
                 }
                 self.accounts.count(Counter::BalloonDeflate, freed);
-                self.pages.memory.wake_frame_waiters();
+                self.memory.wake_frame_waiters();
             }
         }
     }

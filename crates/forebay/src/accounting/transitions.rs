@@ -24,8 +24,7 @@ impl Dirty {
     pub(crate) fn account_dirty(&self, backing: &Backing, frame: u32) {
         self.global.dirty.fetch_add(1, Ordering::Relaxed);
         backing.counts.reclaimable.fetch_add(1, Ordering::Relaxed);
-        self.pages
-            .memory
+        self.memory
             .zone_of(frame)
             .dirty
             .fetch_add(1, Ordering::Relaxed);
@@ -38,7 +37,7 @@ impl Dirty {
         less(&backing.counts.reclaimable, pages);
         self.global.writeback.fetch_add(pages, Ordering::Relaxed);
         backing.counts.writeback.fetch_add(pages, Ordering::Relaxed);
-        self.pages.memory.for_each_zone(claimed, |zone, pages| {
+        self.memory.for_each_zone(claimed, |zone, pages| {
             less(&zone.dirty, pages);
             zone.writeback.fetch_add(pages, Ordering::Relaxed);
         });
@@ -48,8 +47,7 @@ impl Dirty {
     pub(crate) fn account_writeback_begins(&self, backing: &Backing, frame: u32) {
         self.global.writeback.fetch_add(1, Ordering::Relaxed);
         backing.counts.writeback.fetch_add(1, Ordering::Relaxed);
-        self.pages
-            .memory
+        self.memory
             .zone_of(frame)
             .writeback
             .fetch_add(1, Ordering::Relaxed);
@@ -75,8 +73,7 @@ impl Dirty {
     pub(crate) fn account_written(&self, backing: &Backing, written: &[PagePointer]) {
         less(&self.global.writeback, written.len() as u64);
         less(&backing.counts.writeback, written.len() as u64);
-        self.pages
-            .memory
+        self.memory
             .for_each_zone(written, |zone, pages| less(&zone.writeback, pages));
     }
 
@@ -84,7 +81,7 @@ impl Dirty {
     fn account_writeback_ends(&self, backing: &Backing, frame: u32) {
         less(&self.global.writeback, 1);
         less(&backing.counts.writeback, 1);
-        less(&self.pages.memory.zone_of(frame).writeback, 1);
+        less(&self.memory.zone_of(frame).writeback, 1);
     }
 
     /// The writes of `pages` failed; they stay, dirty again.
@@ -113,24 +110,24 @@ impl Dirty {
     pub(crate) fn account_cancelled(&self, backing: &Backing, frame: u32) {
         less(&self.global.dirty, 1);
         less(&backing.counts.reclaimable, 1);
-        less(&self.pages.memory.zone_of(frame).dirty, 1);
+        less(&self.memory.zone_of(frame).dirty, 1);
     }
 
     /// Counts a page that reclaim submitted for writing.
     pub(crate) fn note_reclaim_write(&self, frame: u32, is_kswapd: bool, is_file: bool) {
         self.accounts.count(Counter::NrVmscanWrite, 1);
-        let zone = self.pages.memory.zone_of(frame);
+        let zone = self.memory.zone_of(frame);
         self.accounts.record_with(|| {
             let mut levels_of_all = PageLevels::default();
-            for zone in &self.pages.memory.zones {
-                levels_of_all.add(self.pages.memory.levels(zone));
+            for zone in &self.memory.zones {
+                levels_of_all.add(self.memory.levels(zone));
             }
             Event::MmVmscanWriteFolio {
                 nid: zone.node,
                 zone: zone.number,
                 is_file,
                 is_kswapd,
-                levels: self.pages.memory.levels(zone),
+                levels: self.memory.levels(zone),
                 levels_of_all,
             }
         });

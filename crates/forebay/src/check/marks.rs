@@ -20,8 +20,8 @@ impl Engine {
     pub(crate) fn check_marks(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let (mut active, mut workingset) = (0, 0);
-        for frame in 0..self.pages.memory.frames.len() {
-            let word = self.pages.memory.frames.word(frame);
+        for frame in 0..self.memory.frames.len() {
+            let word = self.memory.frames.word(frame);
             active += u64::from(word & flag::ACTIVE != 0);
             workingset += u64::from(word & flag::WORKINGSET != 0);
             if let Some(what) = wrong_mark(word) {
@@ -67,7 +67,7 @@ impl Engine {
     /// (spec/reclaim.md 4.6). A node that was given up keeps its flags until its kswapd has run
     /// again.
     pub(crate) fn check_flags(&self) -> Vec<String> {
-        let nodes = self.pages.memory.nodes.iter();
+        let nodes = self.memory.nodes.iter();
         let asleep = nodes.filter(|node| {
             node.kswapd_sleeps.load(Ordering::Relaxed)
                 && node.failures.load(Ordering::Relaxed) < MAX_RECLAIM_RETRIES

@@ -75,7 +75,7 @@ impl Reclaim {
     /// A frame without waiting, above the low marks, if there is one.
     fn try_frame(&self, want: Want) -> Option<FreshFrame<'_>> {
         let mut skipped_dirty = false;
-        for (_, zone, class) in self.pages.memory.zone_list(want.home) {
+        for (_, zone, class) in self.memory.zone_list(want.home) {
             if want.to_write && !self.pages.zone_takes_dirty(zone) {
                 skipped_dirty = true;
                 continue;
@@ -88,7 +88,7 @@ impl Reclaim {
             ) {
                 continue;
             }
-            if let Some(fresh) = self.pages.memory.take_frame(zone) {
+            if let Some(fresh) = self.memory.take_frame(zone) {
                 return Some(fresh);
             }
         }
@@ -101,7 +101,7 @@ impl Reclaim {
     /// A frame without waiting, above the min marks; kswapd is woken to make up for it.
     fn try_reserve(&self, want: Want) -> Option<FreshFrame<'_>> {
         self.wake_kswapds(want.home);
-        self.pages.memory.frame_above_min(want.home)
+        self.memory.frame_above_min(want.home)
     }
 
     /// A frame without waiting, from the reserve if need be.
@@ -112,10 +112,10 @@ impl Reclaim {
     /// Up to `wanted` frames of one zone to read pages into, without waiting: as many as the same
     /// number of calls of [`Reclaim::frame_at_once`] would take from it.
     pub(crate) fn run_at_once(&self, home: Home, wanted: usize) -> Option<FreshRun<'_>> {
-        let above_low = self.pages.memory.run_above_low(home, wanted);
+        let above_low = self.memory.run_above_low(home, wanted);
         above_low.or_else(|| {
             self.wake_kswapds(home);
-            self.pages.memory.run_above_min(home, wanted)
+            self.memory.run_above_min(home, wanted)
         })
     }
 
@@ -142,18 +142,17 @@ impl Reclaim {
                 self.accounts.mark(Mark::AllocClosed);
                 return Err(AccessError::Closed);
             }
-            self.pass_gate(&self.pages.memory.nodes[want.home.node])
-                .await;
+            self.pass_gate(&self.memory.nodes[want.home.node]).await;
             // On the heap, once for each run of reclaim: otherwise every read and every write would
             // be as large as this, and each caller moves them.
             let run_began = self.rt.now();
             let reclaimed = Box::pin(self.reclaim_for(call, want)).await;
-            if let Some(fresh) = self.pages.memory.frame_above_min(want.home) {
+            if let Some(fresh) = self.memory.frame_above_min(want.home) {
                 return Ok(fresh);
             }
             fruitless.note(reclaimed, self.rt.now().since(run_began), self.patience());
             let has_tries = fruitless.loops <= MAX_RECLAIM_RETRIES;
-            let may_succeed = has_tries && self.pages.memory.may_succeed(want.home);
+            let may_succeed = has_tries && self.memory.may_succeed(want.home);
             if may_succeed
                 && self
                     .tries_again(want.home, began, fruitless.span, reclaimed)
@@ -169,12 +168,12 @@ impl Reclaim {
                 self.accounts.mark(Mark::AllocNoFrames);
                 return Err(AccessError::NoFrames {
                     waited,
-                    held_pages: self.pages.memory.held_pages(),
+                    held_pages: self.memory.held_pages(),
                     dirty_pages: self.dirty.global.pages(),
                 });
             }
-            let listener = self.pages.memory.nodes[want.home.node].freed.listen();
-            if self.pages.memory.frame_above_min(want.home).is_none() {
+            let listener = self.memory.nodes[want.home.node].freed.listen();
+            if self.memory.frame_above_min(want.home).is_none() {
                 self.accounts.mark(Mark::AllocWaited);
                 let _ = self.rt.timeout(RETRY_SPAN, listener).await;
             }
@@ -187,7 +186,7 @@ impl Reclaim {
         const LONGEST: Span = Span::from_secs(1);
         let is_open = || {
             node.failures.load(Ordering::Relaxed) >= MAX_RECLAIM_RETRIES
-                || self.pages.memory.is_gate_open(node)
+                || self.memory.is_gate_open(node)
         };
         if is_open() {
             return;
@@ -203,7 +202,7 @@ impl Reclaim {
     /// How long a caller waits for a frame: long while a store may still answer, short when only
     /// guards stand in the way.
     pub(crate) fn patience(&self) -> Span {
-        if self.dirty.global.pages() > 0 || self.pages.memory.is_swap_put_off() {
+        if self.dirty.global.pages() > 0 || self.memory.is_swap_put_off() {
             self.settings.answer_timeout
         } else {
             self.settings.held_timeout

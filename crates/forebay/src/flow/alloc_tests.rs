@@ -16,14 +16,14 @@ fn wait_at_gate(prepare: impl Fn(&Engine, &Node) + 'static, is_woken: bool) -> (
     let waited = Arc::new(std::sync::Mutex::new((0, 0)));
     let reported = waited.clone();
     world.run(async move {
-        let node = &engine.pages.memory.nodes[0];
+        let node = &engine.memory.nodes[0];
         prepare(&engine, node);
         let other = engine.clone();
         let clock = rt.clone();
         let waking = rt.spawn("wake", async move {
             clock.sleep(Span::from_millis(300)).await;
             if is_woken {
-                other.pages.memory.nodes[0].gate.wake_all();
+                other.memory.nodes[0].gate.wake_all();
             }
         });
         let began = rt.now();
@@ -43,7 +43,7 @@ fn wait_at_gate(prepare: impl Fn(&Engine, &Node) + 'static, is_woken: bool) -> (
 
 /// Takes frames until `node` has one less than half of its min marks, or `more` than that.
 fn leave_free(engine: &Engine, more: u64) {
-    let zone = &engine.pages.memory.zones[0];
+    let zone = &engine.memory.zones[0];
     while zone.free_pages() > zone.marks().min / 2 + more {
         zone.take_free().expect("it counts as free");
     }

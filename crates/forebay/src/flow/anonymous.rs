@@ -19,20 +19,9 @@ use std::sync::Arc;
 impl Files {
     /// Makes anonymous memory of `pages` pages.
     pub(crate) fn anonymous(&self, pages: u64) -> Result<Arc<ObjectState>, BuildError> {
-        let swap = self
-            .pages
-            .memory
-            .swap
-            .get()
-            .ok_or(BuildError::NoSwap { pages })?;
+        let swap = self.memory.swap.get().ok_or(BuildError::NoSwap { pages })?;
         // Memory holds what swap cannot hold.
-        let memory_pages: u64 = self
-            .pages
-            .memory
-            .zones
-            .iter()
-            .map(Zone::managed_pages)
-            .sum();
+        let memory_pages: u64 = self.memory.zones.iter().map(Zone::managed_pages).sum();
         if pages > swap.slots.total() + memory_pages {
             return Err(BuildError::NoSwap { pages });
         }
@@ -63,14 +52,10 @@ impl Files {
             // It may have been written and have gone to swap while this call waited. Only a page
             // that is in memory can be checked for that: its slot does not change any more.
             if !object.is_in_no_slot(page) {
-                self.pages.memory.release_page(hold);
+                self.memory.release_page(hold);
                 return Ok(());
             }
-            self.pages
-                .memory
-                .frames
-                .arena()
-                .zero(&mut hold, 0, PAGE_BYTES);
+            self.memory.frames.arena().zero(&mut hold, 0, PAGE_BYTES);
             // Its content is nowhere else, so it is dirty from the start.
             hold.set(flag::UPTODATE | flag::DIRTY);
         }

@@ -33,7 +33,7 @@ impl Reclaim {
             .incidents
             .resized(self.rt.now(), self.pages.memory_bytes(), memory_bytes);
         self.capacity.resize(Some(memory_bytes));
-        if self.pages.memory.pages_over() == 0 && !self.pages.objects.is_over_room(0) {
+        if self.memory.pages_over() == 0 && !self.pages.objects.is_over_room(0) {
             return Ok(0);
         }
         for backing in self.dirty.stores.all() {
@@ -51,7 +51,7 @@ impl Reclaim {
     /// Makes the cache as large as `memory_bytes` allow, in the background.
     pub(crate) fn budget_becomes(&self, memory_bytes: u64) {
         self.capacity.resize(Some(memory_bytes));
-        if self.pages.memory.pages_over() > 0 || self.pages.objects.is_over_room(0) {
+        if self.memory.pages_over() > 0 || self.pages.objects.is_over_room(0) {
             for backing in self.dirty.stores.all() {
                 // The limits are lower now.
                 backing.flushing.requests.ask_for_background();
@@ -65,7 +65,7 @@ impl Reclaim {
         let began = self.rt.now();
         loop {
             let listener = self.pages.balloon.changed.listen();
-            let over = self.pages.memory.pages_over();
+            let over = self.memory.pages_over();
             let deadline = began + self.patience();
             if over == 0 || self.accounts.is_closing() || self.rt.now() >= deadline {
                 return over;
@@ -78,9 +78,9 @@ impl Reclaim {
     /// Puts free frames into the balloons of zones that are too large. Returns how many.
     fn fill_balloons(&self) -> u64 {
         let mut filled = 0;
-        for zone in &self.pages.memory.zones {
+        for zone in &self.memory.zones {
             loop {
-                let taken = zone.fill_balloon(&self.pages.memory.frames);
+                let taken = zone.fill_balloon(&self.memory.frames);
                 if taken == 0 {
                     break;
                 }
@@ -129,10 +129,10 @@ impl Reclaim {
                 continue;
             }
             let filled = self.fill_balloons();
-            if self.pages.memory.pages_over() == 0 || self.accounts.is_closing() {
+            if self.memory.pages_over() == 0 || self.accounts.is_closing() {
                 self.pages.balloon.is_filling.store(false, Ordering::SeqCst);
                 // A budget that became smaller just before found the task at work.
-                if self.pages.memory.pages_over() > 0 && !self.accounts.is_closing() {
+                if self.memory.pages_over() > 0 && !self.accounts.is_closing() {
                     self.start_filling();
                 }
                 return;
@@ -155,13 +155,7 @@ impl Reclaim {
 
     /// Reclaims as a caller does, only from the zones that are too large. Returns the pages freed.
     async fn reclaim_over(&self) -> u64 {
-        let Some(zone) = self
-            .pages
-            .memory
-            .zones
-            .iter()
-            .find(|zone| zone.pages_over() > 0)
-        else {
+        let Some(zone) = self.memory.zones.iter().find(|zone| zone.pages_over() > 0) else {
             return 0;
         };
         for force_deactivate in [false, true] {

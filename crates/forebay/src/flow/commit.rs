@@ -190,7 +190,7 @@ impl Writeback {
         let is_unstable = backing.geometry.durability == Durability::Unstable;
         if is_unstable {
             self.for_unstable(object, |writeback, frame, _| {
-                writeback.pages.memory.frames.set(frame, flag::COMMITTING);
+                writeback.memory.frames.set(frame, flag::COMMITTING);
             })
             .await;
         }
@@ -278,32 +278,31 @@ impl Writeback {
     ) {
         let since = since.unwrap_or(Stamp::at(self.accounts.now_ms()));
         self.for_unstable(object, |writeback, frame, page| {
-            let is_marked = writeback.pages.memory.frames.word(frame) & flag::COMMITTING != 0;
+            let is_marked = writeback.memory.frames.word(frame) & flag::COMMITTING != 0;
             if !is_marked && matches!(result, Committed::Durable | Committed::NoAnswer) {
                 return;
             }
             match result {
                 Committed::Durable => {
                     lock(&object.dirty).landed(&writeback.pages.slab, page);
-                    writeback.pages.memory.rotate_reclaimable(frame);
+                    writeback.memory.rotate_reclaimable(frame);
                 }
                 Committed::Failed(_) | Committed::Forgotten => {
                     writeback.accounts.mark(Mark::CommitRedirtied);
                     // The flag first: a flusher that takes a tagged page without the flag believes
                     // it clean.
-                    if writeback.pages.memory.frames.set(frame, flag::DIRTY) & flag::DIRTY == 0 {
+                    if writeback.memory.frames.set(frame, flag::DIRTY) & flag::DIRTY == 0 {
                         writeback.dirty.account_dirty(backing, frame);
                     }
                     lock(&object.dirty).untake(&writeback.pages.slab, page, Tag::Dirty, since);
                 }
                 Committed::NoAnswer => {
-                    writeback.pages.memory.frames.clear(frame, flag::COMMITTING);
+                    writeback.memory.frames.clear(frame, flag::COMMITTING);
                     return;
                 }
             }
             writeback.dirty.account_unstable_ends(backing, frame);
             writeback
-                .pages
                 .memory
                 .frames
                 .clear(frame, flag::UNSTABLE | flag::COMMITTING);
@@ -329,8 +328,8 @@ impl Writeback {
             let Some(page) = next else { return };
             from = page + 1;
             let key = key(object.number, page);
-            while let Some(frame) = self.pages.memory.find_surely(key) {
-                match self.pages.memory.frames.hold(frame, key) {
+            while let Some(frame) = self.memory.find_surely(key) {
+                match self.memory.frames.hold(frame, key) {
                     Ok(hold) if hold.word() & flag::UNSTABLE != 0 => act(self, frame, page),
                     Ok(_) | Err(Refused::Gone) => {}
                     Err(Refused::Busy) => {

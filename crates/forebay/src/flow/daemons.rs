@@ -22,7 +22,7 @@ const OWN_VECTORS: u32 = 128;
 impl Engine {
     /// Starts a kswapd for each node.
     pub(crate) fn start(&self) {
-        for node in 0..self.pages.memory.nodes.len() {
+        for node in 0..self.memory.nodes.len() {
             let reclaim = self.reclaim.clone();
             self.accounts.keep("kswapd", move || {
                 let reclaim = reclaim.clone();
@@ -45,7 +45,7 @@ impl Engine {
         let geometry = store.geometry();
         check_geometry(&geometry)?;
         let queue = self.write_queue(&geometry, settings.queue_requests, file_system);
-        let arena = self.pages.memory.frames.arena();
+        let arena = self.memory.frames.arena();
         let guaranteed = settings.min_ratio_percent;
         let attachment = Attachment::of(&store).ok_or(BuildError::AlreadyAttached)?;
         let attached = store.clone();

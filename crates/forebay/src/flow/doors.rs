@@ -49,7 +49,7 @@ impl Reclaim {
     /// Whether kswapd has nothing to do for a request of `class`.
     pub(crate) fn need_not_wake(&self, node: &Node, class: usize) -> bool {
         match self.past.kswapd {
-            None => self.pages.memory.is_balanced(node, class),
+            None => self.memory.is_balanced(node, class),
             Some(past) => Older::of(self).needed_no_wake(past, node, class),
         }
     }

@@ -83,7 +83,7 @@ impl<'a> PendingRun<'a> {
         object.note_pages(page, page + count as u64 - 1);
         let of_swap = object.is_anonymous();
         let flags = if of_swap { flag::ANON } else { 0 };
-        let memory = &self.files.pages.memory;
+        let memory = &self.files.memory;
         let frames = fresh.into_frames(count);
         let placed = memory.put_in(key(object.number, page), &frames, flags);
         for (at, &frame) in frames.as_slice().iter().enumerate() {
@@ -110,7 +110,7 @@ impl<'a> PendingRun<'a> {
             self.first = page;
         }
         self.pages
-            .push(self.files.pages.memory.frames.arena().pointer(hold.leave()));
+            .push(self.files.memory.frames.arena().pointer(hold.leave()));
         if self.pages.len() as u64 >= self.most {
             self.submit();
         }
@@ -172,7 +172,7 @@ impl Files {
         let mut page = plan.pages.start;
         while page < plan.pages.end {
             let reach = page..plan.pages.end.min(page + Batch::LIMIT as u64);
-            let absent = self.pages.memory.absent_pages(object.number, reach);
+            let absent = self.memory.absent_pages(object.number, reach);
             if absent == 0 {
                 run.submit();
                 page += 1;
@@ -268,12 +268,7 @@ impl Files {
         let (store_object, offset_bytes) = match &object.origin {
             Origin::File { object, .. } => (*object, byte_of(first)),
             Origin::Anonymous { slots } => {
-                let swap = self
-                    .pages
-                    .memory
-                    .swap
-                    .get()
-                    .expect("anonymous memory needs swap");
+                let swap = self.memory.swap.get().expect("anonymous memory needs swap");
                 let slot = slots[first as usize].load(Ordering::Acquire);
                 self.accounts.count(Counter::Pswpin, pages.len() as u64);
                 (swap.object, byte_of(u64::from(slot)))

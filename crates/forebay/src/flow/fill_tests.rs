@@ -47,7 +47,6 @@ impl World {
 
     fn free_pages(&self) -> u64 {
         self.engine()
-            .pages
             .memory
             .zones
             .iter()
@@ -57,7 +56,7 @@ impl World {
 
     /// The pages that are in the index.
     fn there(&self) -> Vec<u64> {
-        let memory = &self.engine().pages.memory;
+        let memory = &self.engine().memory;
         let number = self.file.handle.object.number;
         let is_there = |&page: &u64| memory.find_surely(key(number, page)).is_some();
         (0..2 * PAGES).filter(is_there).collect()
@@ -173,7 +172,7 @@ fn a_run_passes_no_page_at_the_end_of_its_object() {
 fn a_run_ends_where_memory_ends() {
     const LEFT: usize = 37;
     simulate(|world| async move {
-        let memory = &world.engine().pages.memory;
+        let memory = &world.engine().memory;
         let mut taken = Vec::new();
         while let Some(run) = memory.run_above_min(Home::near(0), 1) {
             taken.push(run);

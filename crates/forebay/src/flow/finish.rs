@@ -71,25 +71,22 @@ impl Writeback {
             });
             // A request to swap knows slots. The frames know the pages.
             let first = self
-                .pages
                 .memory
                 .frames
-                .owner(self.pages.memory.frames.frame_at(&io.pages[0]));
+                .owner(self.memory.frames.frame_at(&io.pages[0]));
             let first = index_of(first);
             object.note_read_failure(first..first + pages, error);
         }
         let is_anonymous = object.is_anonymous();
         for page in &io.pages {
-            let frame = self.pages.memory.frames.frame_at(page);
+            let frame = self.memory.frames.frame_at(page);
             if io.result.is_ok() {
                 if is_anonymous {
-                    self.pages.memory.anonymous_is_clean();
+                    self.memory.anonymous_is_clean();
                 }
-                self.pages.memory.frames.end_fill(frame);
+                self.memory.frames.end_fill(frame);
             } else {
-                self.pages
-                    .memory
-                    .release_page(self.pages.memory.frames.adopt(frame));
+                self.memory.release_page(self.memory.frames.adopt(frame));
             }
         }
     }
@@ -119,7 +116,7 @@ impl Writeback {
         if is_taken {
             self.accounts.count(Counter::Pgpgout, pages);
         }
-        self.pages.memory.note_written(&io.pages);
+        self.memory.note_written(&io.pages);
         let oldest = backing.write_ends(object.number, sequence);
         if is_taken {
             backing.end_retry(object);
@@ -206,13 +203,13 @@ impl Writeback {
         }
         let mut rotated = 0;
         for page in &io.pages {
-            let frame = self.pages.memory.frames.frame_at(page);
+            let frame = self.memory.frames.frame_at(page);
             if unstable {
-                self.pages.memory.frames.set(frame, flag::UNSTABLE);
+                self.memory.frames.set(frame, flag::UNSTABLE);
             } else {
-                rotated += u64::from(self.pages.memory.rotate_reclaimable(frame));
+                rotated += u64::from(self.memory.rotate_reclaimable(frame));
             }
-            self.pages.memory.frames.clear(frame, flag::WRITEBACK);
+            self.memory.frames.clear(frame, flag::WRITEBACK);
         }
         if unstable {
             // After the pages are marked: a commit that covers this change has to see them.
@@ -235,7 +232,7 @@ impl Writeback {
         let is_split = io.pages.len() > 1;
         let piece = if is_split { halved(io.pages.len()) } else { 0 };
         let waits = !(is_split && lock(&object.queueing).retry.takes_split());
-        let table = &self.pages.memory.frames;
+        let table = &self.memory.frames;
         let frames = || io.pages.iter().map(|page| table.frame_at(page));
         for frame in frames() {
             // The flag before the tag: a flusher that takes a tagged page without the flag believes
@@ -266,8 +263,7 @@ impl Writeback {
         // Before another caller can take them and subtract them.
         self.dirty.account_failed(backing, object, pages);
         for frame in frames() {
-            self.pages
-                .memory
+            self.memory
                 .frames
                 .clear(frame, flag::WRITEBACK | flag::RECLAIM);
         }

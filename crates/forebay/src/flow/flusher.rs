@@ -405,7 +405,7 @@ impl Flusher {
 
     /// The lock of a store's dirty files.
     fn lock_of_files(&self, backing: &Backing) -> u32 {
-        let lists = self.pages.memory.nodes.len() + self.pages.memory.zones.len();
+        let lists = self.memory.nodes.len() + self.memory.zones.len();
         (lists + backing.number) as u32
     }
 

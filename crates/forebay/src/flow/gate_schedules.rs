@@ -56,15 +56,11 @@ fn a_caller_that_waits_at_the_gate_is_let_through() {
         let file = file.expect("the object opens");
         assert_eq!(block_on(file.read_at(&mut bytes, 0)), Ok(bytes.len()));
         let engine = file.handle.engine.clone();
-        let zone = &engine.pages.memory.zones[0];
+        let zone = &engine.memory.zones[0];
         // As urgent requests may: more than half of the reserve is gone.
         let mut urgent = Vec::new();
-        while engine
-            .pages
-            .memory
-            .is_gate_open(&engine.pages.memory.nodes[0])
-        {
-            urgent.push(engine.pages.memory.take_frame(zone).expect("some are free"));
+        while engine.memory.is_gate_open(&engine.memory.nodes[0]) {
+            urgent.push(engine.memory.take_frame(zone).expect("some are free"));
         }
         let call = |_| {
             let engine = engine.clone();

@@ -55,29 +55,26 @@ impl Reclaim {
         };
         self.prefetch_evictions(taken);
         for &frame in taken.as_slice() {
-            let owner = self.pages.memory.frames.owner(frame);
-            let Ok(mut hold) = self.pages.memory.frames.exclude(frame, owner, 0) else {
+            let owner = self.memory.frames.owner(frame);
+            let Ok(mut hold) = self.memory.frames.exclude(frame, owner, 0) else {
                 judged.kept.push(frame);
                 continue;
             };
             judged.looked_at += 1;
             let fate = steps.fate(zone, &hold, control, &mut judged.tally);
             if let Fate::Free = fate {
-                judged.freed.push(self.pages.memory.evict(zone, hold));
+                judged.freed.push(self.memory.evict(zone, hold));
                 continue;
             }
             judged.kept.push(frame);
             match fate {
                 Fate::Free | Fate::Keep => {}
                 Fate::Activate => {
-                    self.pages.memory.lists.activate(zone.number, &mut hold);
+                    self.memory.lists.activate(zone.number, &mut hold);
                     judged.tally.activated += 1;
                 }
                 Fate::OutOfTheWay => {
-                    self.pages
-                        .memory
-                        .lists
-                        .put_out_of_the_way(zone.number, &mut hold);
+                    self.memory.lists.put_out_of_the_way(zone.number, &mut hold);
                     judged.tally.activated += 1;
                 }
                 Fate::Round(touches) => hold.unset(touches),
@@ -94,21 +91,16 @@ impl Reclaim {
     /// as most of them will: their buckets, and then the pages that come first in those.
     fn prefetch_evictions(&self, batch: &Batch) {
         const IN_THE_WAY: u64 = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE;
-        let is_clean = |&&frame: &&u32| self.pages.memory.frames.word(frame) & IN_THE_WAY == 0;
+        let is_clean = |&&frame: &&u32| self.memory.frames.word(frame) & IN_THE_WAY == 0;
         let clean = || batch.as_slice().iter().filter(is_clean);
         for &frame in clean() {
-            let owner = self.pages.memory.frames.owner(frame);
-            self.pages.memory.index.prefetch(owner);
-            self.pages.memory.lists.prefetch_shadow(owner);
+            let owner = self.memory.frames.owner(frame);
+            self.memory.index.prefetch(owner);
+            self.memory.lists.prefetch_shadow(owner);
         }
         for &frame in clean() {
-            if let Some(first) = self
-                .pages
-                .memory
-                .index
-                .candidate(self.pages.memory.frames.owner(frame))
-            {
-                self.pages.memory.frames.prefetch_frame(first);
+            if let Some(first) = self.memory.index.candidate(self.memory.frames.owner(frame)) {
+                self.memory.frames.prefetch_frame(first);
             }
         }
     }
@@ -122,12 +114,12 @@ impl Reclaim {
     ) -> Fate {
         let word = hold.word();
         let met_before = tally.classify(word, || self.meets_congestion(hold));
-        let verdict = self.pages.memory.lists.verdict(word);
+        let verdict = self.memory.lists.verdict(word);
         if let Verdict::Round(touches) = verdict {
             return Fate::Round(touches);
         }
         if word & (flag::WRITEBACK | flag::UNSTABLE) != 0 {
-            let all_are_like_it = &self.pages.memory.nodes[zone.node].flags.writeback;
+            let all_are_like_it = &self.memory.nodes[zone.node].flags.writeback;
             let met_again = control.who == Who::Kswapd && met_before;
             let met_again = met_again && all_are_like_it.load(Ordering::Relaxed);
             return self.pages.leave_in_writeback(hold, met_again, tally);
@@ -138,7 +130,7 @@ impl Reclaim {
         if word & flag::DIRTY == 0 {
             return Fate::Free;
         }
-        let was_touched = self.pages.memory.frames.forget_first_touch(hold.frame());
+        let was_touched = self.memory.frames.forget_first_touch(hold.frame());
         if word & flag::ANON == 0 {
             return self.pages.leave_dirty_file(hold);
         }

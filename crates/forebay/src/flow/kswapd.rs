@@ -22,11 +22,11 @@ const NAP: Span = Span::from_millis(100);
 impl Reclaim {
     /// The life of the kswapd of `node`.
     pub(crate) async fn kswapd(&self, steps: &impl Steps, node: usize) {
-        let node = &self.pages.memory.nodes[node];
+        let node = &self.memory.nodes[node];
         let mut class = node.top_class();
         while !self.accounts.is_closing() {
             class = node.requested_class().unwrap_or(class);
-            let is_balanced = || self.pages.memory.is_balanced(node, class);
+            let is_balanced = || self.memory.is_balanced(node, class);
             self.try_to_sleep(node, class, is_balanced).await;
             if self.accounts.is_closing() {
                 return;
@@ -74,7 +74,7 @@ impl Reclaim {
 
     /// Reclaims until a zone up to `class` is above its high mark, or nothing can be reclaimed.
     async fn balance_node(&self, steps: &impl Steps, node: &Node, class: usize) {
-        let is_balanced = || self.pages.memory.is_balanced(node, class);
+        let is_balanced = || self.memory.is_balanced(node, class);
         let reclaimed = self.reclaim_until(steps, node, class, is_balanced).await;
         if reclaimed == Some(0) && !is_balanced() {
             node.failures.fetch_add(1, Ordering::Relaxed);
@@ -103,8 +103,7 @@ impl Reclaim {
                 return None;
             }
             control.goal = kswapd_goal(
-                self.pages
-                    .memory
+                self.memory
                     .zones_up_to(node, class)
                     .map(|zone| zone.marks().high),
             );

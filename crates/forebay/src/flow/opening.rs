@@ -31,7 +31,7 @@ impl Files {
         }
         let forget = |object: &ObjectState| self.reclaim.capacity.forget_object(object);
         let opened = self.pages.objects.open(origin, length_bytes, forget);
-        if self.reclaim.capacity.charge_objects() && self.pages.memory.pages_over() > 0 {
+        if self.reclaim.capacity.charge_objects() && self.memory.pages_over() > 0 {
             self.reclaim.start_filling();
         }
         opened.ok_or_else(|| BuildError::TooManyObjects {

@@ -403,7 +403,7 @@ impl Throttle {
             own,
             excess,
             limits.thresh,
-            self.pages.memory.dirtyable_pages(),
+            self.memory.dirtyable_pages(),
         )
     }
 

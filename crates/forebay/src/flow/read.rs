@@ -376,7 +376,7 @@ impl Files {
             self.fill(call, (object, handle.home), plan, page..page + 1)
                 .await?;
             let key = key(object.number, page);
-            result = match self.pages.memory.find(key) {
+            result = match self.memory.find(key) {
                 Some(frame) => {
                     let page = (frame, key);
                     self.wait_for_fill(call, object, page, failures).await
@@ -402,7 +402,7 @@ impl Files {
         failures: u64,
     ) -> Result<(), AccessError> {
         // A page with content is held by a writer, or by a cut.
-        let is_read = self.pages.memory.frames.word(frame) & flag::UPTODATE == 0;
+        let is_read = self.memory.frames.word(frame) & flag::UPTODATE == 0;
         let cause = if is_read {
             Cause::StoreRead
         } else {
@@ -413,8 +413,8 @@ impl Files {
             .page_settles(object, frame, key, flag::EXCLUSIVE)
             .await?;
         drop(waiting);
-        if self.pages.memory.frames.owner(frame) == key {
-            if is_crowded(self.pages.memory.frames.word(frame)) {
+        if self.memory.frames.owner(frame) == key {
+            if is_crowded(self.memory.frames.word(frame)) {
                 let _waiting = self.accounts.waiting(&call.waits, Cause::PageHeld);
                 return self
                     .pages

@@ -133,7 +133,7 @@ impl Files {
         let end = requests.len().min(at + BEGUN_TIMES * ahead.under_way.most);
         ahead.begun = ahead.begun.max(at);
         loop {
-            ahead.under_way.forget_settled(&self.pages.memory.frames);
+            ahead.under_way.forget_settled(&self.memory.frames);
             while ahead.begins_more(at, end) {
                 let read = &requests[ahead.begun];
                 match self.begin_read(handle, read, &mut ahead.under_way).await {
@@ -161,10 +161,10 @@ impl Files {
         let object = &*handle.object;
         let page = page_of(request.offset_bytes + request.done_bytes as u64);
         let key = key(object.number, page);
-        let Some(frame) = self.pages.memory.find(key) else {
+        let Some(frame) = self.memory.find(key) else {
             return Ok(false);
         };
-        if self.pages.memory.frames.word(frame) & flag::EXCLUSIVE == 0 {
+        if self.memory.frames.word(frame) & flag::EXCLUSIVE == 0 {
             return Ok(false);
         }
         handle.stream.note_waited();
@@ -196,7 +196,7 @@ impl Files {
         let page = page_of(request.offset_bytes + done as u64);
         let last = page_of(request.offset_bytes + wanted as u64 - 1);
         let key = key(object.number, page);
-        if self.pages.memory.find(key).is_some() {
+        if self.memory.find(key).is_some() {
             return Ok(());
         }
         self.accounts.count(Counter::CacheMiss, 1);
@@ -211,7 +211,7 @@ impl Files {
             .unwrap_or(FillPlan::unmarked(page..page + 1));
         self.fill(&call, (object, handle.home), plan, page..page + 1)
             .await?;
-        if let Some(frame) = self.pages.memory.find(key) {
+        if let Some(frame) = self.memory.find(key) {
             under_way.note(frame, key);
         }
         Ok(())

@@ -67,7 +67,7 @@ impl Reclaim {
                 break;
             }
         }
-        self.pages.memory.nodes[node].note_refaults();
+        self.memory.nodes[node].note_refaults();
         self.accounts.record(&Event::MmVmscanDirectReclaimEnd {
             nr_reclaimed: reclaimed,
         });
@@ -84,7 +84,7 @@ impl Reclaim {
         for priority in (0..=TOP_PRIORITY).rev() {
             control.priority = priority;
             control.begin_pass();
-            let nodes = &self.pages.memory.nodes;
+            let nodes = &self.memory.nodes;
             for at in 0..home.reach(nodes.len()) {
                 let node = &nodes[(home.node + at) % nodes.len()];
                 self.shrink_node(steps, node, node.top_class(), control)
@@ -110,10 +110,10 @@ impl Reclaim {
         let before = (control.reclaimed, control.tally, control.scanned);
         control.tally = Tally::default();
         let mut pages = 0;
-        for zone in self.pages.memory.zones_up_to(node, class) {
+        for zone in self.memory.zones_up_to(node, class) {
             let is_meant = !control.zones_over_only || zone.pages_over() > 0;
             if zone.managed_pages() > 0 && is_meant {
-                pages += self.pages.memory.reclaimable_pages(zone);
+                pages += self.memory.reclaimable_pages(zone);
                 self.shrink_zone(steps, zone, control).await;
             }
         }
@@ -139,11 +139,7 @@ impl Reclaim {
     ) {
         let inputs = self.pages.scan_inputs(zone, control);
         let is_kswapd = control.who == Who::Kswapd;
-        let targets = self
-            .pages
-            .memory
-            .lists
-            .targets(zone.number, &inputs, is_kswapd);
+        let targets = self.memory.lists.targets(zone.number, &inputs, is_kswapd);
         let mut left = targets;
         let mut adjusted = false;
         let at_start = control.reclaimed;
@@ -193,7 +189,7 @@ impl Reclaim {
         Due { list, wanted }: Due,
         control: &mut ScanControl<'_>,
     ) -> bool {
-        let Source { list, is_judged } = self.pages.memory.lists.source(zone.number, list);
+        let Source { list, is_judged } = self.memory.lists.source(zone.number, list);
         if !is_judged {
             let inputs = self.pages.scan_inputs(zone, control);
             let may = if list.is_file() {
@@ -214,7 +210,7 @@ impl Reclaim {
                 return false;
             }
         }
-        let batch = self.pages.memory.isolate(zone, list, wanted);
+        let batch = self.memory.isolate(zone, list, wanted);
         let met = self.shrink_judged(steps, batch, control).await;
         steps.after_batch(zone, control, met).await;
         met.taken > 0

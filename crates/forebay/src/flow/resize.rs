@@ -296,14 +296,9 @@ impl Files {
             return Ok(());
         }
         let key = key(object.number, page_of(length_bytes));
-        while let Some(frame) = self.pages.memory.find_surely(key) {
-            if let Ok(mut hold) = self
-                .pages
-                .memory
-                .frames
-                .exclude(frame, key, flag::WRITEBACK)
-            {
-                let arena = self.pages.memory.frames.arena();
+        while let Some(frame) = self.memory.find_surely(key) {
+            if let Ok(mut hold) = self.memory.frames.exclude(frame, key, flag::WRITEBACK) {
+                let arena = self.memory.frames.arena();
                 arena.zero(&mut hold, start, PAGE_BYTES - start);
                 break;
             }

@@ -15,7 +15,7 @@ impl Writeback {
         request: Request,
         (pages, token): (Vec<PagePointer>, u64),
     ) -> Io {
-        let arena = self.pages.memory.frames.arena();
+        let arena = self.memory.frames.arena();
         let io = if arena.is_phantom() {
             Io::without_bytes(request, pages, self.shared(), token)
         } else {

@@ -55,12 +55,7 @@ impl Pages {
 impl Reclaim {
     /// Submits the write of a dirty anonymous page that has a slot.
     pub(crate) fn page_out(&self, mut hold: ExclusiveHold<'_>, who: Who) {
-        let swap = self
-            .pages
-            .memory
-            .swap
-            .get()
-            .expect("a page with a slot has swap");
+        let swap = self.memory.swap.get().expect("a page with a slot has swap");
         let owner = hold.owner();
         let object = self.pages.objects.of_page(owner);
         let slot = object.swap_slot(page_of(owner)).load(Ordering::Acquire);
@@ -68,7 +63,7 @@ impl Reclaim {
         // The failure of its last write stays known until this write has succeeded.
         hold.unset(flag::DIRTY);
         hold.set(flag::WRITEBACK | flag::RECLAIM | flag::SWAPCACHE);
-        self.pages.memory.anonymous_is_clean();
+        self.memory.anonymous_is_clean();
         self.dirty.account_writeback_begins(&swap.backing, frame);
         swap.backing.writes.in_flight.fetch_add(1, Ordering::AcqRel);
         object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
@@ -77,7 +72,7 @@ impl Reclaim {
             .note_reclaim_write(frame, who == Who::Kswapd, false);
         self.accounts.count(Counter::Pswpout, 1);
         let mut pages = swap.vectors.take();
-        pages.push(self.pages.memory.frames.arena().pointer(frame));
+        pages.push(self.memory.frames.arena().pointer(frame));
         let request = Request {
             kind: IoKind::Write,
             object: swap.object,
@@ -99,7 +94,7 @@ impl Writeback {
     fn swap_refused(&self, is_new: bool) {
         let longest_ms = self.settings.answer_timeout.as_millis() / RETRIES_WHILE_WAITING;
         let now_ms = self.accounts.now_ms();
-        if let Some(swap) = self.pages.memory.swap.get() {
+        if let Some(swap) = self.memory.swap.get() {
             let mut retry = lock(&swap.retry);
             if is_new {
                 retry.add_page();
@@ -110,7 +105,7 @@ impl Writeback {
 
     /// Swap took a page that it had refused: the others need not wait.
     fn swap_takes_again(&self) {
-        if let Some(swap) = self.pages.memory.swap.get() {
+        if let Some(swap) = self.memory.swap.get() {
             lock(&swap.retry).page_is_taken();
         }
     }
@@ -121,30 +116,25 @@ impl Writeback {
         self.accounts.note_answer(&backing, &io);
         self.dirty.account_written(&backing, &io.pages);
         for page in &io.pages {
-            let frame = self.pages.memory.frames.frame_at(page);
+            let frame = self.memory.frames.frame_at(page);
             if io.result.is_ok() {
                 self.accounts.count(
                     Counter::Pgrotated,
-                    u64::from(self.pages.memory.rotate_reclaimable(frame)),
+                    u64::from(self.memory.rotate_reclaimable(frame)),
                 );
-                if self.pages.memory.frames.clear(frame, flag::FAILED) & flag::FAILED != 0 {
+                if self.memory.frames.clear(frame, flag::FAILED) & flag::FAILED != 0 {
                     self.swap_takes_again();
                 }
             } else {
-                let before = self
-                    .pages
-                    .memory
-                    .frames
-                    .set(frame, flag::DIRTY | flag::FAILED);
+                let before = self.memory.frames.set(frame, flag::DIRTY | flag::FAILED);
                 if before & flag::DIRTY == 0 {
-                    self.pages.memory.clean_anonymous_is_gone();
+                    self.memory.clean_anonymous_is_gone();
                 }
                 self.swap_refused(before & flag::FAILED == 0);
                 self.accounts.mark(Mark::SwapWriteFailed);
                 self.accounts.count(Counter::NrWriteFailed, 1);
             }
-            self.pages
-                .memory
+            self.memory
                 .frames
                 .clear(frame, flag::WRITEBACK | flag::RECLAIM);
         }
@@ -159,9 +149,8 @@ impl Writeback {
         if is_taken {
             self.accounts.count(Counter::Pgpgout, pages);
         }
-        self.pages.memory.note_written(&io.pages);
+        self.memory.note_written(&io.pages);
         let swap = self
-            .pages
             .memory
             .swap
             .get()

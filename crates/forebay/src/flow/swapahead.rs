@@ -16,7 +16,7 @@ impl Files {
         let alone = page..page + 1;
         let slot_of = |page: u64| u64::from(object.swap_slot(page).load(Ordering::Acquire));
         let slot = slot_of(page);
-        let Some(swap) = self.pages.memory.swap.get().filter(|_| slot != 0) else {
+        let Some(swap) = self.memory.swap.get().filter(|_| slot != 0) else {
             return alone;
         };
         let window = slot_range(slot, swap.ahead.window_pages(slot));

@@ -405,7 +405,7 @@ impl Syncer {
             return self.accounts.resize_ends(object).await.is_ok();
         }
         let key = key(object.number, page);
-        let Some(frame) = self.pages.memory.find_surely(key) else {
+        let Some(frame) = self.memory.find_surely(key) else {
             return true;
         };
         self.pages

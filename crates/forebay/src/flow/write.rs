@@ -331,7 +331,7 @@ impl Files {
             let piece = Piece::first_of(&bytes[done..], offset_bytes + done as u64);
             if bytes.len() - done > WRITES_AHEAD * PAGE_BYTES {
                 let ahead = key(handle.object.number, piece.page + WRITES_AHEAD as u64);
-                self.pages.memory.prefetch_write(ahead);
+                self.memory.prefetch_write(ahead);
             }
             let written = if keeps_length {
                 self.overwrite_piece(handle, piece, &mut batch, spare)
@@ -385,14 +385,11 @@ impl Files {
         if grows && batch.is_none() {
             *batch = Some(object.begin_batch().ok_or(Obstacle::Resizing)?);
         }
-        let found = self.pages.memory.find(key);
+        let found = self.memory.find(key);
         let is_new = match found.map(|frame| {
             (
                 frame,
-                self.pages
-                    .memory
-                    .frames
-                    .exclude(frame, key, handle.unwritable),
+                self.memory.frames.exclude(frame, key, handle.unwritable),
             )
         }) {
             // It was cut between the look at its length and the hold: look again.
@@ -422,14 +419,13 @@ impl Files {
         let is_new = hold.word() & flag::DIRTY == 0;
         if is_new && handle.object.is_anonymous() {
             // A write to swap that fails in this moment makes it dirty too: one of the two counts.
-            if self.pages.memory.frames.set(hold.frame(), flag::DIRTY) & flag::DIRTY == 0 {
-                self.pages.memory.clean_anonymous_is_gone();
+            if self.memory.frames.set(hold.frame(), flag::DIRTY) & flag::DIRTY == 0 {
+                self.memory.clean_anonymous_is_gone();
             }
         } else if is_new {
             self.pages.tag_dirty(handle, piece.page)?;
         }
-        self.pages
-            .memory
+        self.memory
             .frames
             .arena()
             .copy_in(&mut hold, piece.start, piece.bytes);
@@ -449,8 +445,7 @@ impl Files {
         spare: &mut Option<FreshFrame<'a>>,
     ) -> Result<bool, Obstacle> {
         let object = &*handle.object;
-        self.pages
-            .memory
+        self.memory
             .lists
             .prefetch_shadow(key(object.number, piece.page));
         let is_behind_end = byte_of(piece.page) >= object.length_bytes();
@@ -465,25 +460,25 @@ impl Files {
             .ok_or(Obstacle::NeedsFrame)?;
         let key = key(object.number, piece.page);
         if !object.is_anonymous() {
-            self.pages.memory.lists.overwritten(key);
+            self.memory.lists.overwritten(key);
         }
         let Some(mut hold) = self.pages.insert(object, piece.page, fresh, batch) else {
             // Another caller was faster. The next try finds that page.
             self.accounts.mark(Mark::WriteOvertaken);
-            let frame = self.pages.memory.find_surely(key).unwrap_or(0);
+            let frame = self.memory.find_surely(key).unwrap_or(0);
             return Err(Obstacle::Busy { frame, key });
         };
         let is_empty = !object.is_anonymous() || object.is_in_no_slot(piece.page);
         if !piece.is_whole() && !is_empty {
             // It went to swap after the look at its slot. Now that it is in memory, its slot stays.
-            self.pages.memory.release_page(hold);
+            self.memory.release_page(hold);
             return Err(Obstacle::NeedsFill { page: piece.page });
         }
         if let Err(obstacle) = self.pages.tag_dirty(handle, piece.page) {
-            self.pages.memory.release_page(hold);
+            self.memory.release_page(hold);
             return Err(obstacle);
         }
-        let arena = self.pages.memory.frames.arena();
+        let arena = self.memory.frames.arena();
         if !piece.is_whole() {
             arena.zero(&mut hold, 0, PAGE_BYTES);
         }
@@ -570,7 +565,7 @@ impl Files {
         self.accounts.count(Counter::WaitsOverdue, 1);
         Err(AccessError::NoFrames {
             waited: longest,
-            held_pages: self.pages.memory.held_pages(),
+            held_pages: self.memory.held_pages(),
             dirty_pages: self.dirty.global.pages(),
         })
     }

@@ -360,10 +360,10 @@ impl Writeback {
         const FRAMES_AHEAD: u64 = 4;
         const LAST_PAGE: u64 = (1 << INDEX_BITS) - 1;
         let ahead = |pages: u64| key(object.number, (page + pages).min(LAST_PAGE));
-        self.pages.memory.index.prefetch(ahead(BUCKETS_AHEAD));
+        self.memory.index.prefetch(ahead(BUCKETS_AHEAD));
         let next = ahead(FRAMES_AHEAD);
-        if let Some(frame) = self.pages.memory.index.candidate(next) {
-            self.pages.memory.frames.prefetch_frame(frame);
+        if let Some(frame) = self.memory.index.candidate(next) {
+            self.memory.frames.prefetch_frame(frame);
         }
     }
 
@@ -376,14 +376,14 @@ impl Writeback {
         (history, taken): (&mut Option<u64>, usize),
     ) -> Claim {
         let key = key(object.number, page);
-        let Some(frame) = self.pages.memory.find_surely(key) else {
+        let Some(frame) = self.memory.find_surely(key) else {
             return Claim::Clean;
         };
         if object.is_cut_at(page) {
             return Claim::Cut;
         }
         // The hold keeps the frame from being given to another page between look and claim.
-        let hold = match self.pages.memory.frames.hold(frame, key) {
+        let hold = match self.memory.frames.hold(frame, key) {
             Ok(hold) => hold,
             Err(Refused::Busy) => return Claim::Busy,
             Err(Refused::Gone) => return Claim::Clean,
@@ -393,7 +393,7 @@ impl Writeback {
             return Claim::Apart;
         }
         *history = Some(of_page);
-        let found = self.pages.memory.frames.claim_for_writing(frame);
+        let found = self.memory.frames.claim_for_writing(frame);
         drop(hold);
         if !claimable(found) {
             let is_dirty = found & flag::DIRTY != 0;
@@ -402,7 +402,7 @@ impl Writeback {
         if found & flag::FAILED != 0 {
             self.dirty.account_failure_over(backing, object);
         }
-        Claim::Taken(self.pages.memory.frames.arena().pointer(frame))
+        Claim::Taken(self.memory.frames.arena().pointer(frame))
     }
 
     fn submit_write(

@@ -37,7 +37,7 @@ async fn read(file: &File, pages: &[u64]) {
 }
 
 fn visited(file: &File, pages: Range<u64>) -> Vec<u64> {
-    let memory = &file.handle.engine.pages.memory;
+    let memory = &file.handle.engine.memory;
     let visited = memory.pages_to_visit(&file.handle.object, pages);
     let mut visited: Vec<u64> = visited.collect();
     visited.sort_unstable();
@@ -60,7 +60,7 @@ fn of_an_object_whose_pages_are_far_apart_its_own_are_visited() {
 fn a_marked_page_goes_to_the_old_end_unless_it_is_dirty_again() {
     with_files(|[file, _other]| async move {
         read(&file, &[0, 1, 2, 3]).await;
-        let memory = &file.handle.engine.pages.memory;
+        let memory = &file.handle.engine.memory;
         let key_of = |page| key(file.handle.object.number, page);
         let [clean, dirty] = [2, 3].map(|page| memory.find_surely(key_of(page)).expect("there"));
         assert!(!memory.rotate_reclaimable(clean), "nobody marked it");

@@ -101,7 +101,7 @@ mod tests {
                 .set_swap(&store.expect("the store is well"), ObjectId(9), 64 << 12)
                 .expect("there is room for swap");
             let memory = cache.anonymous(PAGE_BYTES as u64).expect("swap is set");
-            let memory = &memory.handle.engine.pages.memory;
+            let memory = &memory.handle.engine.memory;
             assert!(memory.swap_has_room(), "{preset}: every slot is free");
             let swap = memory.swap.get().expect("it is set");
             while swap.slots.take().is_some() {}

@@ -112,7 +112,7 @@ impl Files {
     ) -> ReadaheadInputs {
         let page = touch.page;
         let end = pages_for(object.length_bytes());
-        let is_cached = |page| self.pages.memory.find(key(object.number, page)).is_some();
+        let is_cached = |page| self.memory.find(key(object.number, page)).is_some();
         ReadaheadInputs {
             page_index: page,
             request_pages: touch.request_pages,
@@ -159,7 +159,7 @@ impl Files {
         // that the reader is faster than its marks.
         let is_another_call = touch.page >= state.asked_end;
         let has_waited = is_another_call && (stream.take_waited() || !touch.hit_marker);
-        let room = self.pages.memory.room_for_new_pages() / AHEAD_PART;
+        let room = self.memory.room_for_new_pages() / AHEAD_PART;
         let inputs = ReachInputs {
             has_waited,
             has_lost,

@@ -87,11 +87,7 @@ impl Foreground<'_> {
 
     fn foreground_ratelimit(&self, backing: &Backing) -> u64 {
         let is_exceeded = backing.writers.exceeded.load(Ordering::Relaxed);
-        foreground_ratelimit(
-            u64::from(self.throttle.pages.memory.frames.len()),
-            1,
-            is_exceeded,
-        )
+        foreground_ratelimit(u64::from(self.throttle.memory.frames.len()), 1, is_exceeded)
     }
 
     /// Lets a writer write and nap until the dirty pages are within the limit, or it has done its
@@ -105,7 +101,7 @@ impl Foreground<'_> {
     ) {
         let dirtied = lock(&dirtier.state).clock.nr_dirtied;
         let ratelimit =
-            foreground_ratelimit(u64::from(self.throttle.pages.memory.frames.len()), 1, false);
+            foreground_ratelimit(u64::from(self.throttle.memory.frames.len()), 1, false);
         let chunk = foreground_chunk(dirtied, ratelimit);
         let last = match past {
             DirtyThrottle::ForegroundPerStore => {

@@ -11,7 +11,7 @@ use forebay_base::sync::atomic::Ordering;
 impl Older<'_> {
     /// The life of the kswapd of `node`.
     pub(crate) async fn past_kswapd(&self, past: PastKswapd, node: usize) {
-        let node = &self.reclaim.pages.memory.nodes[node];
+        let node = &self.reclaim.memory.nodes[node];
         let mut class = node.top_class();
         while !self.reclaim.accounts.is_closing() {
             class = past.class_before_sleep(node, class);

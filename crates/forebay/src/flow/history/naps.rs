@@ -212,24 +212,18 @@ impl Older<'_> {
 
     /// The flags of the zone that node `first` prefers for its frames.
     fn preferred_flags(&self, first: usize) -> &ReclaimFlags {
-        let zones = self.reclaim.pages.memory.nodes[first].zones.clone();
-        let mut zones = zones
-            .rev()
-            .map(|zone| &self.reclaim.pages.memory.zones[zone]);
+        let zones = self.reclaim.memory.nodes[first].zones.clone();
+        let mut zones = zones.rev().map(|zone| &self.reclaim.memory.zones[zone]);
         let preferred = zones.find(|zone| zone.managed_pages() > 0);
-        preferred.map_or(&self.reclaim.pages.memory.nodes[first].flags, |zone| {
+        preferred.map_or(&self.reclaim.memory.nodes[first].flags, |zone| {
             self.reclaim_flags(zone)
         })
     }
 
     fn is_mostly_dirty(&self, home: Home) -> bool {
-        self.reclaim
-            .pages
-            .memory
-            .zone_list(home)
-            .any(|(_, zone, _)| {
-                2 * zone.pages_pending() > self.reclaim.pages.memory.reclaimable_pages(zone)
-            })
+        self.reclaim.memory.zone_list(home).any(|(_, zone, _)| {
+            2 * zone.pages_pending() > self.reclaim.memory.reclaimable_pages(zone)
+        })
     }
 
     /// Naps of a caller while too much is off the lists. False if it gives up.
@@ -237,7 +231,7 @@ impl Older<'_> {
         let version = self.reclaim.settings.policy.reclaim_throttle;
         let may_io_and_fs = version > ReclaimThrottle::Linux32;
         let is_file = list.is_file();
-        let lists = self.reclaim.pages.memory.lists.of(zone.number);
+        let lists = self.reclaim.memory.lists.of(zone.number);
         let too_many =
             || too_many_isolated(lists.isolated(is_file), lists.size(list), may_io_and_fs);
         while too_many() {

@@ -66,7 +66,7 @@ fn a_nap_is_reported_with_its_length_and_who_took_it() {
         let (world, engine, ring) = engine_under("linux-3.2");
         world.run(async move {
             Older::of(&engine.reclaim).congestion_wait(who, NAP).await;
-            let flags = &engine.pages.memory.nodes[0].flags;
+            let flags = &engine.memory.nodes[0].flags;
             Older::of(&engine.reclaim)
                 .wait_iff_congested(flags, who, SHORT_NAP)
                 .await;

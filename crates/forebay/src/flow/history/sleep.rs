@@ -99,7 +99,7 @@ impl Older<'_> {
 
     /// Whether kswapd was done with a node.
     pub(crate) fn was_node_balanced(&self, past: PastKswapd, node: &Node, class: usize) -> bool {
-        !self.has_no_zones(past, node, class) && self.reclaim.pages.memory.is_balanced(node, class)
+        !self.has_no_zones(past, node, class) && self.reclaim.memory.is_balanced(node, class)
     }
 
     fn is_every_zone_balanced(&self, past: PastKswapd, node: &Node, class: usize) -> bool {
@@ -115,13 +115,12 @@ impl Older<'_> {
     fn is_every_zone_high(&self, node: &Node) -> bool {
         let mut zones = self.managed_zones(node, node.top_class());
         zones.all(|zone| {
-            zone.free_pages() > zone.marks().high
-                || self.reclaim.pages.memory.is_unreclaimable(zone)
+            zone.free_pages() > zone.marks().high || self.reclaim.memory.is_unreclaimable(zone)
         })
     }
 
     fn managed_zones(&self, node: &Node, class: usize) -> impl Iterator<Item = &Zone> {
-        let zones = self.reclaim.pages.memory.zones_up_to(node, class);
+        let zones = self.reclaim.memory.zones_up_to(node, class);
         zones.filter(|zone| zone.managed_pages() > 0)
     }
 }

@@ -39,12 +39,12 @@ fn machine_of(sleep: KswapdSleep, managed: [u64; 3], free: [u64; 3]) -> (Virtual
         sink: None,
     };
     let engine = Engine::new(settings, parts).expect("the settings are good");
-    for (zone, free) in engine.pages.memory.zones.iter().zip(free) {
+    for (zone, free) in engine.memory.zones.iter().zip(free) {
         while zone.free_pages() > free {
             let frame = zone.take_free();
-            let lists = engine.pages.memory.lists.of(zone.number);
+            let lists = engine.memory.lists.of(zone.number);
             let run = [frame.expect("it counts as free")];
-            lists.list_run(&engine.pages.memory.frames, &run);
+            lists.list_run(&engine.memory.frames, &run);
         }
     }
     (world, engine)
@@ -57,7 +57,7 @@ fn rules(engine: &Engine) -> PastKswapd {
 
 fn may_sleep(sleep: KswapdSleep, free: [u64; 3]) -> bool {
     let (_world, engine) = machine(sleep, free);
-    let node = &engine.pages.memory.nodes[0];
+    let node = &engine.memory.nodes[0];
     let class = rules(&engine).class_before_sleep(node, node.top_class());
     Older::of(&engine.reclaim).was_balanced_to_sleep(rules(&engine), node, class)
 }
@@ -66,18 +66,15 @@ fn may_sleep(sleep: KswapdSleep, free: [u64; 3]) -> bool {
 fn vector_v2_marks_and_reserves_of_the_machine() {
     let (_world, engine) = machine(KswapdSleep::ForRequestedClass, [0; 3]);
     let marks = |zone: usize| {
-        let marks = engine.pages.memory.zones[zone].marks();
+        let marks = engine.memory.zones[zone].marks();
         (marks.min, marks.low, marks.high)
     };
     assert_eq!(
         [marks(0), marks(1), marks(2)],
         [(8, 11, 14), (1_640, 2_426, 3_212), (267, 395, 523)]
     );
-    assert_eq!(
-        engine.pages.memory.zones[0].lowmem_reserves(),
-        [0, 3_072, 3_572]
-    );
-    assert_eq!(engine.pages.memory.zones[1].lowmem_reserves(), [0, 0, 500]);
+    assert_eq!(engine.memory.zones[0].lowmem_reserves(), [0, 3_072, 3_572]);
+    assert_eq!(engine.memory.zones[1].lowmem_reserves(), [0, 0, 500]);
 }
 
 #[test]
@@ -120,7 +117,7 @@ fn up_to_4_11_every_zone_up_to_the_class_must_be_balanced() {
         (KswapdSleep::AnyZone, true),
     ] {
         let (_world, engine) = machine(sleep, [3_587, 0, 0]);
-        let node = &engine.pages.memory.nodes[0];
+        let node = &engine.memory.nodes[0];
         node.request_class(2);
         let class = rules(&engine).class_before_sleep(node, 0);
         assert_eq!(class, 2);
@@ -141,7 +138,7 @@ fn what_clears_the_flags_of_a_node() {
         (KswapdSleep::ForRequestedClass, false),
     ] {
         let (_world, engine) = machine(sleep, [3_587, 0, 0]);
-        let node = &engine.pages.memory.nodes[0];
+        let node = &engine.memory.nodes[0];
         node.flags.dirty.store(true, Ordering::Relaxed);
         assert!(
             engine.reclaim.need_not_wake(node, 2),
@@ -164,7 +161,7 @@ fn classes_before_and_after_sleep() {
         (ForRequestedClass, (1, 1), (1, 1)),
     ] {
         let (_world, engine) = machine(sleep, [0; 3]);
-        let node = &engine.pages.memory.nodes[0];
+        let node = &engine.memory.nodes[0];
         let classes = |previous| {
             let before = rules(&engine).class_before_sleep(node, previous);
             (before, rules(&engine).class_after_sleep(node, previous))
@@ -178,9 +175,9 @@ fn classes_before_and_after_sleep() {
 #[test]
 fn the_first_kswapd_was_woken_below_a_low_mark() {
     let (_world, engine) = machine(KswapdSleep::EveryZone, [12, 2_427, 396]);
-    let node = &engine.pages.memory.nodes[0];
+    let node = &engine.memory.nodes[0];
     assert!(engine.reclaim.need_not_wake(node, 2));
-    assert!(engine.pages.memory.zones[2].take_free().is_some());
+    assert!(engine.memory.zones[2].take_free().is_some());
     assert!(!engine.reclaim.need_not_wake(node, 2));
 }
 
@@ -193,7 +190,7 @@ fn between_the_patches_a_node_without_small_zones_never_slept() {
         (KswapdSleep::KeepAwake, true),
     ] {
         let (_world, engine) = machine_of(sleep, [0, 0, 128_000], [0, 0, 100_000]);
-        let node = &engine.pages.memory.nodes[0];
+        let node = &engine.memory.nodes[0];
         let class = rules(&engine).class_before_sleep(node, node.top_class());
         let is_balanced =
             Older::of(&engine.reclaim).was_balanced_to_sleep(rules(&engine), node, class);
@@ -205,7 +202,7 @@ fn between_the_patches_a_node_without_small_zones_never_slept() {
 #[test]
 fn zones_without_memory_count_as_balanced() {
     let (_world, engine) = machine_of(KswapdSleep::ForClassZero, [0, 0, 128_000], [0, 0, 0]);
-    let node = &engine.pages.memory.nodes[0];
-    let is_balanced = [0, 1, 2].map(|class| engine.pages.memory.is_balanced(node, class));
+    let node = &engine.memory.nodes[0];
+    let is_balanced = [0, 1, 2].map(|class| engine.memory.is_balanced(node, class));
     assert_eq!(is_balanced, [true, true, false]);
 }

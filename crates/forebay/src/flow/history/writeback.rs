@@ -33,7 +33,7 @@ impl Older<'_> {
         let flags = self.reclaim_flags(zone);
         let word = hold.word();
         let met_before = tally.classify(word, || self.reclaim.meets_congestion(hold));
-        let verdict = self.reclaim.pages.memory.lists.verdict(word);
+        let verdict = self.reclaim.memory.lists.verdict(word);
         if let Verdict::Round(touches) = verdict {
             return Fate::Round(touches);
         }
@@ -56,12 +56,7 @@ impl Older<'_> {
         if word & flag::DIRTY == 0 {
             return Fate::Free;
         }
-        let was_touched = self
-            .reclaim
-            .pages
-            .memory
-            .frames
-            .forget_first_touch(hold.frame());
+        let was_touched = self.reclaim.memory.frames.forget_first_touch(hold.frame());
         let is_anon = word & flag::ANON != 0;
         if !is_anon && !self.may_write_file(flags, hold, control) {
             return self.past_dirty_file(stage, hold);
@@ -89,7 +84,7 @@ impl Older<'_> {
         if self.reclaim.past.balances_zones() {
             &zone.flags
         } else {
-            &self.reclaim.pages.memory.nodes[zone.node].flags
+            &self.reclaim.memory.nodes[zone.node].flags
         }
     }
 
@@ -147,7 +142,7 @@ impl Older<'_> {
         let object = self.reclaim.pages.objects.of_page(hold.owner());
         let backing = self.reclaim.dirty.backing_of(&object);
         let (frame, page) = (hold.frame(), page_of(hold.owner()));
-        self.reclaim.pages.memory.frames.set(frame, flag::RECLAIM);
+        self.reclaim.memory.frames.set(frame, flag::RECLAIM);
         drop(hold);
         let accepts = match backing.older.reclaim_writes {
             ReclaimWrites::Always => true,
@@ -162,7 +157,7 @@ impl Older<'_> {
                 .shared()
                 .write_page(&backing, &object, page)
         {
-            self.reclaim.pages.memory.frames.clear(frame, flag::RECLAIM);
+            self.reclaim.memory.frames.clear(frame, flag::RECLAIM);
         }
         self.reclaim
             .dirty

@@ -73,7 +73,7 @@ impl Older<'_> {
     async fn shrink_short_zones(&self, node: &Node, control: &mut ScanControl<'_>) -> Pass {
         let top = node.top_class();
         let is_short = |zone: &Zone| zone.free_pages() <= zone.marks().high;
-        let candidates = || self.reclaim.pages.memory.zones_up_to(node, top).enumerate();
+        let candidates = || self.reclaim.memory.zones_up_to(node, top).enumerate();
         let is_candidate =
             |zone: &Zone| zone.managed_pages() > 0 && !self.is_hopeless(zone, control);
         let short = candidates().filter(|(_, zone)| is_candidate(zone) && is_short(zone));
@@ -82,7 +82,7 @@ impl Older<'_> {
         };
         self.reclaim.pages.age_active_anon(node, top, control).await;
         let (mut all_ok, mut is_urgent) = (true, false);
-        for zone in self.reclaim.pages.memory.zones_up_to(node, end) {
+        for zone in self.reclaim.memory.zones_up_to(node, end) {
             if zone.managed_pages() == 0 || self.is_hopeless(zone, control) {
                 continue;
             }
@@ -92,9 +92,9 @@ impl Older<'_> {
                 let before = control.scanned;
                 self.reclaim.shrink_zone(self, zone, control).await;
                 let looked_at = control.scanned - before;
-                let zones = self.reclaim.pages.memory.zones_up_to(node, top);
+                let zones = self.reclaim.memory.zones_up_to(node, top);
                 let pages = zones
-                    .map(|zone| self.reclaim.pages.memory.reclaimable_pages(zone))
+                    .map(|zone| self.reclaim.memory.reclaimable_pages(zone))
                     .sum();
                 self.shrink_caches(PagesLookedAt { looked_at, pages }, control)
                     .await;
@@ -115,7 +115,7 @@ impl Older<'_> {
 
     /// Whether a zone was scanned so often in vain that only gentle passes still look at it.
     fn is_hopeless(&self, zone: &Zone, control: &ScanControl<'_>) -> bool {
-        control.priority < TOP_PRIORITY && self.reclaim.pages.memory.is_unreclaimable(zone)
+        control.priority < TOP_PRIORITY && self.reclaim.memory.is_unreclaimable(zone)
     }
 }
 

@@ -16,14 +16,14 @@ fn a_pass_is_urgent_while_a_zone_is_at_its_min_mark() {
         let policy = Policy::preset("linux-3.0").expect("a preset of this name");
         let engine = Engine::alone(world.rt(), policy);
         world.run(async move {
-            let zone = &engine.pages.memory.zones[0];
+            let zone = &engine.memory.zones[0];
             let (min, high) = (zone.marks().min, zone.marks().high);
             assert!(high > min + 1);
             while zone.free_pages() > min + above_min {
                 zone.take_free().expect("it counts as free");
             }
             let mut control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
-            let node = &engine.pages.memory.nodes[0];
+            let node = &engine.memory.nodes[0];
             let pass = Older::of(&engine.reclaim)
                 .shrink_short_zones(node, &mut control)
                 .await;

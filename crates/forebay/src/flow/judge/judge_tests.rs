@@ -36,10 +36,10 @@ fn control<'a>(who: Who) -> ScanControl<'a> {
 
 /// Judges the pages of a list `rounds` times, and returns what was met and how many were submitted.
 fn judged(engine: &Engine, list: List, rounds: u32, control: &mut ScanControl<'_>) -> (Tally, u64) {
-    let zone = &engine.pages.memory.zones[0];
+    let zone = &engine.memory.zones[0];
     let (mut met, mut paged_out) = (Tally::default(), 0);
     for _ in 0..rounds {
-        let batch = engine.pages.memory.isolate(zone, list, PAGES);
+        let batch = engine.memory.isolate(zone, list, PAGES);
         let judged = engine
             .reclaim
             .judge_batch(&Older::of(&engine.reclaim), &batch, control);
@@ -125,7 +125,7 @@ fn kswapd_alone_waits_for_pages_that_it_met_before_and_only_if_all_are_like_them
             let read = file.read_at(&mut bytes, 0).await;
             assert_eq!(read, Ok(bytes.len()));
             let engine = &file.handle.engine;
-            let memory = &engine.pages.memory;
+            let memory = &engine.memory;
             let flags = &memory.nodes[0].flags.writeback;
             flags.store(all_are_like_it, Ordering::Relaxed);
             let met = if is_met_before { flag::RECLAIM } else { 0 };

@@ -20,7 +20,7 @@ impl Reclaim {
 
     /// Wakes the kswapds of all nodes that a request from `home` may use, the nearest first.
     pub(crate) fn wake_kswapds(&self, home: Home) {
-        for node in self.pages.memory.nodes_from(home) {
+        for node in self.memory.nodes_from(home) {
             self.wake_kswapd(node, node.top_class());
         }
     }

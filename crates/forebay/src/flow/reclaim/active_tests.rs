@@ -37,8 +37,8 @@ fn a_pass_of_a_caller_ages_active_memory_though_none_is_inactive() {
         let bytes = vec![1; 100 * PAGE_BYTES];
         memory.write_at(&bytes, 0).await.expect("memory takes it");
         let engine = &memory.handle.engine;
-        let zone = &engine.pages.memory.zones[0];
-        let lists = engine.pages.memory.lists.of(zone.number);
+        let zone = &engine.memory.zones[0];
+        let lists = engine.memory.lists.of(zone.number);
         let before = lists.sizes();
         assert_eq!((before.inactive_anon, before.active_anon), (0, 100));
         let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
@@ -65,7 +65,7 @@ fn a_pass_that_frees_pages_gives_its_node_hope_again() {
             .await
             .expect("the store is well");
         let engine = &file.handle.engine;
-        let node = &engine.pages.memory.nodes[0];
+        let node = &engine.memory.nodes[0];
         node.failures.store(MAX_RECLAIM_RETRIES, Ordering::Relaxed);
         let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
         while control.reclaimed == 0 {
@@ -119,7 +119,7 @@ fn a_caller_that_frees_pages_wakes_a_kswapd_that_gave_up() {
             .open(&store, ObjectId(1), 4 << 20)
             .expect("a new object opens");
         let engine = &file.handle.engine;
-        let (node, zone) = (&engine.pages.memory.nodes[0], &engine.pages.memory.zones[0]);
+        let (node, zone) = (&engine.memory.nodes[0], &engine.memory.zones[0]);
         node.failures.store(MAX_RECLAIM_RETRIES, Ordering::Relaxed);
         let mut page = [0; PAGE_BYTES];
         for number in 0.. {
@@ -161,13 +161,13 @@ fn from_4_12_on_refaults_open_the_active_file_list() {
         let may_deactivate = || {
             engine
                 .pages
-                .scan_inputs(&engine.pages.memory.zones[0], &control)
+                .scan_inputs(&engine.memory.zones[0], &control)
                 .may_deactivate_file
         };
         assert!(!may_deactivate(), "{preset}: no page has come back");
-        engine.pages.memory.nodes[0].note_refault(true);
+        engine.memory.nodes[0].note_refault(true);
         assert_eq!(may_deactivate(), opens, "{preset}");
-        engine.pages.memory.nodes[0].note_refaults();
+        engine.memory.nodes[0].note_refaults();
         assert!(!may_deactivate(), "{preset}: none since the last run");
     }
 }
@@ -204,7 +204,6 @@ fn freed_in_a_pass(mib: u64, who: Who, priority: u32) -> u64 {
         let engine = &file.handle.engine;
         let mut control = ScanControl::new(who, priority);
         let zone = engine
-            .pages
             .memory
             .zones
             .iter()
@@ -253,8 +252,8 @@ fn a_pass_that_looks_at_its_whole_goal_makes_kswapd_no_more_urgent() {
             .open(&store, ObjectId(1), 4 << 20)
             .expect("a new object opens");
         let engine = &file.handle.engine;
-        let node = &engine.pages.memory.nodes[0];
-        let goal = engine.pages.memory.zones[0].marks().high;
+        let node = &engine.memory.nodes[0];
+        let goal = engine.memory.zones[0].marks().high;
         // At priority p the 2^p-th part is due: as many pages that the goal is due at priority 3.
         let left_at_3 = |pages| {
             (4..=TOP_PRIORITY)

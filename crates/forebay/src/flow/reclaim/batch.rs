@@ -105,14 +105,9 @@ impl Reclaim {
             written: judged.paged_out,
             put_back: scanned - reclaimed,
         };
-        self.pages
-            .memory
-            .lists
-            .note_effort(zone.number, is_file, effort);
+        self.memory.lists.note_effort(zone.number, is_file, effort);
         zone.scanned_in_vain.fetch_add(scanned, Ordering::Relaxed);
-        self.pages
-            .memory
-            .free_evicted(zone, judged.freed.as_slice());
+        self.memory.free_evicted(zone, judged.freed.as_slice());
         control.scanned += judged.looked_at;
         control.reclaimed += reclaimed;
         control.tally.add(tally);

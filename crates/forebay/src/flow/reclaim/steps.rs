@@ -110,7 +110,7 @@ impl Steps for Today<'_> {
             reason,
             ThrottleReason::NoProgress | ThrottleReason::Congested
         );
-        if brief && self.0.pages.memory.skips_throttle(node) {
+        if brief && self.0.memory.skips_throttle(node) {
             self.0.rt.yield_now().await;
             return;
         }

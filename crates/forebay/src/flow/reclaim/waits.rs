@@ -93,9 +93,9 @@ impl Reclaim {
         list: List,
         control: &ScanControl<'_>,
     ) -> bool {
-        let node = &self.pages.memory.nodes[zone.node];
+        let node = &self.memory.nodes[zone.node];
         let is_file = list.is_file();
-        let lists = self.pages.memory.lists.of(zone.number);
+        let lists = self.memory.lists.of(zone.number);
         let too_many = || too_many_isolated(lists.isolated(is_file), lists.size(list), true);
         if too_many() {
             let reason = ThrottleReason::Isolated;
@@ -113,7 +113,7 @@ impl Reclaim {
     /// submitted and is not yet written is of use to nobody, and a read has to pass all of it.
     /// Pages of a batch lie side by side in swap, so the store makes one request of them.
     pub(super) async fn wait_for_swap_queue(&self, control: &mut ScanControl<'_>) {
-        let Some(swap) = self.pages.memory.swap.get() else {
+        let Some(swap) = self.memory.swap.get() else {
             return;
         };
         let requests = swap.backing.settings.queue_requests;

@@ -79,13 +79,8 @@ impl Files {
         }
         let page = page_of(length_bytes);
         let key = key(object.number, page);
-        while let Some(frame) = self.pages.memory.find_surely(key) {
-            let Ok(mut hold) = self
-                .pages
-                .memory
-                .frames
-                .exclude(frame, key, flag::WRITEBACK)
-            else {
+        while let Some(frame) = self.memory.find_surely(key) {
+            let Ok(mut hold) = self.memory.frames.exclude(frame, key, flag::WRITEBACK) else {
                 // However long that takes: what keeps it busy ends by itself.
                 while self
                     .writeback
@@ -95,10 +90,10 @@ impl Files {
                 {}
                 continue;
             };
-            let arena = self.pages.memory.frames.arena();
+            let arena = self.memory.frames.arena();
             arena.zero(&mut hold, start, PAGE_BYTES - start);
             if hold.word() & flag::DIRTY == 0 {
-                self.pages.memory.clean_anonymous_is_gone();
+                self.memory.clean_anonymous_is_gone();
                 hold.set(flag::DIRTY);
             }
             self.pages.anonymous_dirtied(object, hold);

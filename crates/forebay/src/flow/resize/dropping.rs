@@ -17,9 +17,9 @@ impl Writeback {
         object: &ObjectState,
         pages: Range<u64>,
     ) -> Result<(), AccessError> {
-        for page in self.pages.memory.pages_to_visit(object, pages) {
+        for page in self.memory.pages_to_visit(object, pages) {
             let key = key(object.number, page);
-            if let Some(frame) = self.pages.memory.find_surely(key) {
+            if let Some(frame) = self.memory.find_surely(key) {
                 self.last_guard_drops(object, frame, key).await?;
             }
         }
@@ -61,13 +61,13 @@ impl Writeback {
         backing: &Backing,
         pages: Range<u64>,
     ) -> Result<(), AccessError> {
-        for page in self.pages.memory.pages_to_visit(object, pages.clone()) {
+        for page in self.memory.pages_to_visit(object, pages.clone()) {
             self.drop_page(object, backing, page).await?;
             self.pages.slab.freed.wake_all();
         }
         if let Origin::Anonymous { slots } = &object.origin {
             for page in pages.start..pages.end.min(slots.len() as u64) {
-                self.pages.memory.give_slot_back(object, page);
+                self.memory.give_slot_back(object, page);
             }
         }
         Ok(())
@@ -80,13 +80,8 @@ impl Writeback {
         page: u64,
     ) -> Result<(), AccessError> {
         let key = key(object.number, page);
-        while let Some(frame) = self.pages.memory.find_surely(key) {
-            let Ok(mut hold) = self
-                .pages
-                .memory
-                .frames
-                .exclude(frame, key, flag::WRITEBACK)
-            else {
+        while let Some(frame) = self.memory.find_surely(key) {
+            let Ok(mut hold) = self.memory.frames.exclude(frame, key, flag::WRITEBACK) else {
                 self.page_is_idle(object, frame, key).await?;
                 continue;
             };
@@ -113,11 +108,11 @@ impl Writeback {
                 self.pages.anonymous_is_dropped(word);
             }
             hold.unset(flag::DIRTY | flag::UNSTABLE | flag::FAILED | flag::PIECE);
-            self.pages.memory.release_page(hold);
+            self.memory.release_page(hold);
             break;
         }
         if object.is_anonymous() {
-            self.pages.memory.give_slot_back(object, page);
+            self.memory.give_slot_back(object, page);
         }
         Ok(())
     }
