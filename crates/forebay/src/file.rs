@@ -321,7 +321,7 @@ impl File {
     /// Serves the requests whose pages are resident. True if that was all of them.
     pub(crate) fn read_many_resident(&self, requests: &mut [ReadRequest<'_>]) -> bool {
         let engine = &self.handle.engine;
-        engine.pages.read_many_resident(&self.handle, requests)
+        engine.memory.read_many_resident(&self.handle, requests)
     }
 
     /// Reads what is left of them.
@@ -642,7 +642,7 @@ impl File {
         let engine = &self.handle.engine;
         let (done, missing): (usize, Option<Missing>) =
             engine
-                .pages
+                .memory
                 .read_resident(&self.handle, &mut buffer[..wanted], offset_bytes);
         if missing.is_none() && !self.handle.stream.has_marker() {
             Ok(done)
@@ -664,7 +664,7 @@ impl File {
             let end_bytes = at.saturating_add(buffer.len() as u64);
             self.handle
                 .engine
-                .pages
+                .memory
                 .prefetch_at(&self.handle.object, end_bytes);
             let read = self.try_read(buffer, at).map_err(|begun| done + begun)?;
             done += read;
@@ -683,7 +683,7 @@ impl File {
         }
         let engine = &*self.handle.engine;
         let object = &*self.handle.object;
-        let hold = engine.pages.look(object, page_index).ok()?;
+        let hold = engine.memory.look(object, page_index).ok()?;
         // Read under the hold: a cut or discard is announced first and then waits for the holds on
         // the pages that it gives up.
         if object.is_cut_at(page_index) {

@@ -8,7 +8,8 @@ use crate::flow::fill::{FillPlan, Touch};
 use crate::flow::writeout::Selection;
 use crate::handle::Handle;
 use crate::marks::Mark;
-use crate::parts::{Files, Pages};
+use crate::memory::Memory;
+use crate::parts::Files;
 use crate::state::dirty_index::Tag;
 use crate::state::frame::{Refused, SharedHold, flag, is_crowded, is_holdable};
 use crate::state::index::LONGEST_BYTES;
@@ -34,15 +35,15 @@ pub(crate) enum Missing {
 /// Tries before a read failure counts as final: with the whole window, then the page alone.
 const READ_TRIES: u32 = 2;
 
-impl Pages {
+impl Memory {
     /// The page under a shared hold, if it can be had at once.
     #[inline]
     pub(crate) fn look(&self, object: &ObjectState, page: u64) -> Result<SharedHold<'_>, Missing> {
         let key = key(object.number, page);
-        let Some(frame) = self.memory.find_to_use(key) else {
+        let Some(frame) = self.find_to_use(key) else {
             return Err(self.absent(object, page));
         };
-        match self.memory.frames.hold(frame, key) {
+        match self.frames.hold(frame, key) {
             Ok(hold) => Ok(hold),
             Err(Refused::Busy) => Err(Missing::Busy { frame, key }),
             Err(Refused::Gone) => Err(self.absent(object, page)),
@@ -53,7 +54,7 @@ impl Pages {
     fn absent(&self, object: &ObjectState, page: u64) -> Missing {
         // Its slot is checked again: it may have been written and have gone to swap in between.
         let is_zeros = object.is_in_no_slot(page)
-            && self.memory.find_surely(key(object.number, page)).is_none()
+            && self.find_surely(key(object.number, page)).is_none()
             && object.is_in_no_slot(page);
         if is_zeros {
             Missing::Zeros { page }
@@ -90,8 +91,7 @@ impl Pages {
             if done + length < buffer.len() {
                 self.prefetch_page(object, page + 1);
             }
-            self.memory
-                .frames
+            self.frames
                 .arena()
                 .copy_out(&hold, start, &mut buffer[done..done + length]);
             self.touched(handle, &hold, page, start);
@@ -111,8 +111,8 @@ impl Pages {
     /// Fetches ahead the page that will be copied after the current one.
     #[inline]
     pub(super) fn prefetch_page(&self, object: &ObjectState, page: u64) {
-        if let Some(frame) = self.memory.index.candidate(key(object.number, page)) {
-            self.memory.frames.prefetch(frame);
+        if let Some(frame) = self.index.candidate(key(object.number, page)) {
+            self.frames.prefetch(frame);
         }
     }
 
@@ -125,7 +125,7 @@ impl Pages {
             handle.stream.set_previous_page(page);
         }
         if hold.word() & flag::READAHEAD != 0 {
-            self.memory.frames.clear(hold.frame(), flag::READAHEAD);
+            self.frames.clear(hold.frame(), flag::READAHEAD);
             self.ahead_touched(handle, page);
         }
     }
@@ -134,7 +134,7 @@ impl Pages {
     /// was worth it.
     #[cold]
     fn ahead_touched(&self, handle: &Handle, page: u64) {
-        match self.memory.swap.get() {
+        match self.swap.get() {
             Some(swap) if handle.object.is_anonymous() => swap.ahead.hit(),
             _ => handle.stream.marker_touched(page),
         }
@@ -174,7 +174,7 @@ impl Files {
             let wanted = left.min(buffer.len() as u64) as usize;
             let rest = buffer.get_mut(done..wanted).unwrap_or_default();
             let (copied, missing) =
-                self.pages
+                self.memory
                     .read_resident(handle, rest, offset_bytes + done as u64);
             done += copied;
             let last = page_of((offset_bytes + wanted as u64).saturating_sub(1));
@@ -207,7 +207,7 @@ impl Files {
         loop {
             // Checked under the hold, if there is one: a cut of the object sets the new length
             // first, and then waits for the holders of pages past it.
-            let looked = self.pages.look(&handle.object, page);
+            let looked = self.memory.look(&handle.object, page);
             let (offset_bytes, limit_bytes) = (byte_of(page), handle.object.length_bytes());
             if offset_bytes >= limit_bytes {
                 // The page was cut off while this call waited.
@@ -226,7 +226,7 @@ impl Files {
                     self.accounts.resize_ends(&handle.object).await?;
                 }
                 Ok(hold) => {
-                    self.pages.touched(handle, &hold, page, 0);
+                    self.memory.touched(handle, &hold, page, 0);
                     if handle.stream.has_marker() {
                         let call = Call::in_place(&mut call, &self.dirty, handle, request);
                         self.read_ahead(call, handle, page).await?;

@@ -13,7 +13,8 @@ use crate::event::CallKind;
 use crate::file::{MOST_UNDER_WAY, ReadRequest};
 use crate::flow::fill::{FillPlan, Touch};
 use crate::handle::Handle;
-use crate::parts::{Files, Pages};
+use crate::memory::Memory;
+use crate::parts::Files;
 use crate::state::frame::{FrameTable, flag};
 use crate::state::index::{LONGEST_BYTES, key};
 use crate::state::object::ObjectState;
@@ -86,7 +87,7 @@ impl Ahead {
 }
 
 impl Files {
-    /// Reads what [`Pages::read_many_resident`] left, with at most `most` reads of the store under
+    /// Reads what [`Memory::read_many_resident`] left, with at most `most` reads of the store under
     /// way. A store that fails for one request does not end the others; the first failure in the
     /// order of the requests is returned.
     pub(crate) async fn read_many(
@@ -102,7 +103,7 @@ impl Files {
         };
         let mut first_failure = Ok(());
         for at in 0..requests.len() {
-            if self.pages.read_on(handle, &mut requests[at]) {
+            if self.memory.read_on(handle, &mut requests[at]) {
                 continue;
             }
             let mut read = self.begin_ahead(handle, (requests, at), &mut ahead).await;
@@ -238,7 +239,7 @@ impl Files {
     }
 }
 
-impl Pages {
+impl Memory {
     /// Serves the requests whose pages are resident, and the others as far as theirs are. True if
     /// nothing is left.
     pub(crate) fn read_many_resident(
@@ -276,11 +277,10 @@ impl Pages {
             (offset_bytes < LONGEST_BYTES).then(|| key(object.number, page_of(offset_bytes)))
         };
         if let Some(key) = key(at + BUCKETS_AHEAD) {
-            self.memory.index.prefetch(key);
+            self.index.prefetch(key);
         }
-        if let Some(frame) = key(at + PAGES_AHEAD).and_then(|key| self.memory.index.candidate(key))
-        {
-            self.memory.frames.prefetch(frame);
+        if let Some(frame) = key(at + PAGES_AHEAD).and_then(|key| self.index.candidate(key)) {
+            self.frames.prefetch(frame);
         }
     }
 }

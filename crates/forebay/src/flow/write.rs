@@ -253,7 +253,7 @@ impl Files {
         let mut done = 0;
         for page in pages.clone() {
             if page + STARTS_AHEAD < pages.end {
-                self.pages.prefetch_page(object, page + STARTS_AHEAD);
+                self.memory.prefetch_page(object, page + STARTS_AHEAD);
             }
             let start = 0;
             if !self
