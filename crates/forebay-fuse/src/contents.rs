@@ -210,6 +210,13 @@ impl Folder {
         failure
     }
 
+    /// Closes what is still open once the kernel asks nothing more. It tells of a last close without
+    /// waiting for us, and an unmount drops what it has not told. A handle that stayed would keep
+    /// the folder that it is in, with the cache and the source's files.
+    pub(crate) fn close_handles(&self) {
+        self.handles.take_all().for_each(drop);
+    }
+
     /// The kernel no longer knows a file whose content is here.
     pub(crate) fn forgotten(self: &Arc<Folder>, inode: &Arc<Inode>) {
         if !inode.content.is_in_use() && self.is_nameless(inode) {

@@ -153,6 +153,11 @@ impl HandleTable {
         }
     }
 
+    /// Takes out all handles.
+    pub(crate) fn take_all(&self) -> impl Iterator<Item = Handle> + use<> {
+        std::mem::take(&mut lock(&self.table).open).into_values()
+    }
+
     /// Takes a handle out.
     pub(crate) fn remove(&self, number: u64) -> Option<Handle> {
         lock(&self.table).open.remove(&number)

@@ -286,9 +286,12 @@ impl Mount {
         let mount_point = MountPoint::new(&settings.mount_point, session.unmount_callable());
         let ended = Arc::new(Gate::new(false));
         let (reported, served_at) = (ended.clone(), mount_point.clone());
+        let served_folder = folder.clone();
         let served = forebay_rt::thread::spawn("forebay-mount", move || {
             let outcome = session.run();
             served_at.session_ended();
+            served_folder.close_handles();
+            drop(served_folder);
             // This comes first, because printing may take a while, and the caller waits for the
             // end.
             reported.open();

@@ -71,3 +71,19 @@ fn a_file_whose_names_are_not_counted_is_never_taken_for_a_removed_one() {
     }
     block_on(bench.cache.close()).unwrap();
 }
+
+/// An unmount drops the last messages of closed files. A mount below could never end if the folder
+/// kept its files.
+#[test]
+fn a_folder_ends_though_the_kernel_never_told_of_a_last_close() {
+    let bench = TestFolder::new();
+    let folder = Arc::downgrade(&bench.folder);
+    let inode = bench.create("file", 0o600).used.inode.clone();
+    bench.folder.open(inode.id, 0, CALLER.thread).unwrap();
+    assert!(inode.content.is_in_use());
+    bench.folder.close_handles();
+    assert!(!inode.content.is_in_use());
+    block_on(bench.cache.close()).unwrap();
+    drop((bench, inode));
+    until("something holds the folder", || folder.strong_count() == 0);
+}
