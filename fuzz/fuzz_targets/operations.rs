@@ -2,7 +2,7 @@
 //! what is read is what was written, and in the end the store has it and all counters agree.
 #![no_main]
 
-use forebay::{AccessError, Advice, Cache, File, Parts, Settings};
+use forebay_engine::{AccessError, Advice, Cache, File, Parts, Settings};
 use forebay_base::Span;
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{

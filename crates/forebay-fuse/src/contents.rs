@@ -210,9 +210,9 @@ impl Folder {
         failure
     }
 
-    /// Closes what is still open once the kernel asks nothing more. It tells of a last close without
-    /// waiting for us, and an unmount drops what it has not told. A handle that stayed would keep
-    /// the folder that it is in, with the cache and the source's files.
+    /// Closes what is still open once the kernel asks nothing more. The kernel tells of a last
+    /// close without waiting for us, and an unmount drops what it has not told yet. A handle that
+    /// stayed would keep this folder alive, with the cache and the source's files.
     pub(crate) fn close_handles(&self) {
         self.handles.take_all().for_each(drop);
     }

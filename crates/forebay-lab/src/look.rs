@@ -1,7 +1,7 @@
 //! A look at the cache of a run.
 
-use forebay::Cache;
 use forebay_base::sync::Arc;
+use forebay_engine::Cache;
 use std::fmt;
 
 /// A look at the cache when the workload has ended, before what is left dirty is written.

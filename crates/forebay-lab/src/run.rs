@@ -9,9 +9,9 @@ use crate::outcome::Outcome;
 use crate::scenario::{self, Scenario};
 use crate::workload::{self, KnobError, Knobs, Workload};
 use crate::world::{Platform, World, WorldError};
-use forebay::{BuildError, Policy};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Arc, Mutex, lock};
+use forebay_engine::{BuildError, Policy};
 use forebay_rt::thread::{self, Stopwatch};
 use std::collections::BTreeMap;
 

@@ -25,54 +25,9 @@
 //! Every call is async and runs under any executor or none; [`blocking`] has the same calls for
 //! threads. ARCHITECTURE.md in the repository explains how it works inside.
 
-mod accounting;
-mod budget;
-mod cache;
-mod caller;
-mod check;
-mod counters;
-pub mod elastic;
-mod engine;
-mod error;
-mod file;
-mod flow;
-mod guard;
-mod handle;
-mod layout;
-mod lists;
-mod marks;
-mod memory;
-mod parts;
-mod recompute;
-mod shrinker;
-mod state;
-mod store_key;
-mod stores;
-mod unwritten;
-
-pub mod blocking;
-pub mod event;
-pub mod histogram;
-pub mod incident;
-pub mod policy;
-pub mod retune;
-pub mod settings;
-pub mod statistics;
-pub mod trouble;
-pub mod why;
-
-pub use cache::{AttachedStore, Cache};
-pub use caller::{Caller, CallerKey, CallerKind};
-pub use counters::{Counter, Unit};
-pub use error::{AccessError, BuildError, MemoryError, SyncError};
-pub use file::{Advice, File, ReadRequest};
-pub use guard::PageGuard;
-pub use marks::Mark;
-pub use policy::Policy;
-pub use retune::{Changes, StoreChanges};
-pub use settings::{Parts, Settings};
-pub use shrinker::Shrinker;
-pub use state::index::LONGEST_BYTES;
-pub use statistics::Statistics;
-pub use store_key::StoreKey;
-pub use why::Why;
+pub use forebay_engine::{
+    AccessError, Advice, AttachedStore, BuildError, Cache, Caller, CallerKey, CallerKind, Changes,
+    Counter, File, LONGEST_BYTES, MemoryError, PageGuard, Parts, ReadRequest, Settings, Shrinker,
+    Statistics, StoreChanges, StoreKey, SyncError, Unit, Why, blocking, elastic, event, histogram,
+    incident, retune, settings, statistics, trouble, why,
+};

@@ -2,21 +2,24 @@ use super::super::found;
 use super::*;
 
 const DECLARED: (&str, &str) = (
-    "crates/forebay/src/state/frame.rs",
+    "crates/forebay-engine/src/state/frame.rs",
     "//! - invariant F1: a frame is on one list.\n",
 );
 
 fn with_test(text: &str) -> Vec<String> {
-    found(check, &[DECLARED, ("crates/forebay/tests/frame.rs", text)])
+    found(
+        check,
+        &[DECLARED, ("crates/forebay-engine/tests/frame.rs", text)],
+    )
 }
 
 #[test]
 fn a_declared_invariant_needs_a_test() {
     assert_eq!(
         found(check, &[DECLARED]),
-        ["crates/forebay/src/state/frame.rs:1: no test cites invariant F1"]
+        ["crates/forebay-engine/src/state/frame.rs:1: no test cites invariant F1"]
     );
-    let outside = ("crates/forebay/src/a.rs", "// by invariant F1\n");
+    let outside = ("crates/forebay-engine/src/a.rs", "// by invariant F1\n");
     assert_eq!(found(check, &[DECLARED, outside]).len(), 1);
 }
 
@@ -36,7 +39,7 @@ fn every_way_to_cite_counts() {
 #[test]
 fn a_citation_of_nothing_is_found() {
     let message = |name: &str| {
-        format!("crates/forebay/tests/frame.rs:2: no comment declares invariant {name}")
+        format!("crates/forebay-engine/tests/frame.rs:2: no comment declares invariant {name}")
     };
     for text in ["// invariant Z9\n", "fn invariant_z9_holds() {}\n"] {
         let text = format!("// invariant F1\n{text}");
@@ -51,15 +54,15 @@ fn a_citation_of_nothing_is_found() {
 #[test]
 fn a_name_is_declared_once() {
     let again = (
-        "crates/forebay/src/state/zone.rs",
+        "crates/forebay-engine/src/state/zone.rs",
         "/// invariant F1: another\n",
     );
-    let test = ("crates/forebay/tests/frame.rs", "// invariant F1\n");
+    let test = ("crates/forebay-engine/tests/frame.rs", "// invariant F1\n");
     assert_eq!(
         found(check, &[DECLARED, again, test]),
         [
-            "crates/forebay/src/state/zone.rs:1: invariant F1 is declared in \
-          crates/forebay/src/state/frame.rs:1 too"
+            "crates/forebay-engine/src/state/zone.rs:1: invariant F1 is declared in \
+          crates/forebay-engine/src/state/frame.rs:1 too"
         ]
     );
 }

@@ -17,20 +17,21 @@ forebay-rt: forebay-base
 forebay-host: forebay-base forebay-rt
 forebay-store: forebay-base forebay-rt
 forebay-volume-jobs: forebay-store forebay-volume
-forebay: forebay-base forebay-law forebay-rt forebay-store
+forebay-engine: forebay-base forebay-law forebay-rt forebay-store
+forebay: forebay-base forebay-rt forebay-store forebay-engine
 forebay-control: forebay-base forebay-rt forebay-store forebay
 forebay-demo: forebay-base forebay-chart forebay-rt forebay-host forebay-store forebay
 forebay-bucket: forebay-base forebay-law forebay-rt forebay-volume forebay-volume-jobs \
     forebay-store forebay
 forebay-lab: forebay-base forebay-chart forebay-law forebay-rt forebay-store forebay-volume \
-    forebay-volume-jobs forebay
+    forebay-volume-jobs forebay-engine
 forebay-block: forebay-base forebay-rt forebay-store forebay
 forebay-nbd: forebay-base forebay-rt forebay-store forebay forebay-block
-forebay-fuse: forebay-base forebay-rt forebay-store forebay
+forebay-fuse: forebay-base forebay-rt forebay-store forebay-engine forebay
 forebay-bench: forebay-base forebay-law forebay-host forebay-rt forebay-store forebay forebay-fuse
 forebay-cli: forebay-base forebay-rt forebay-host forebay-store forebay forebay-block \
     forebay-bucket forebay-control forebay-demo forebay-fuse forebay-nbd forebay-volume
-forebay-lab-cli: forebay-base forebay-rt forebay-host forebay forebay-bench forebay-control \
+forebay-lab-cli: forebay-base forebay-rt forebay-host forebay-engine forebay-bench forebay-control \
     forebay-lab
 xtask:
 ";

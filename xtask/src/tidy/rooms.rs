@@ -21,48 +21,48 @@ const fn today(folder: &'static str) -> Room {
 }
 
 const ROOMS: &[Room] = &[
-    today("crates/forebay/src/flow/alloc.rs"),
-    today("crates/forebay/src/flow/fill.rs"),
-    today("crates/forebay/src/flow/flusher.rs"),
-    today("crates/forebay/src/flow/judge.rs"),
-    today("crates/forebay/src/flow/judge/"),
-    today("crates/forebay/src/flow/kswapd.rs"),
-    today("crates/forebay/src/flow/kswapd/"),
-    today("crates/forebay/src/flow/pause.rs"),
-    today("crates/forebay/src/flow/reclaim.rs"),
-    today("crates/forebay/src/flow/reclaim/"),
-    today("crates/forebay/src/flow/wait.rs"),
-    today("crates/forebay/src/flow/write.rs"),
-    today("crates/forebay/src/flow/writeout.rs"),
+    today("crates/forebay-engine/src/flow/alloc.rs"),
+    today("crates/forebay-engine/src/flow/fill.rs"),
+    today("crates/forebay-engine/src/flow/flusher.rs"),
+    today("crates/forebay-engine/src/flow/judge.rs"),
+    today("crates/forebay-engine/src/flow/judge/"),
+    today("crates/forebay-engine/src/flow/kswapd.rs"),
+    today("crates/forebay-engine/src/flow/kswapd/"),
+    today("crates/forebay-engine/src/flow/pause.rs"),
+    today("crates/forebay-engine/src/flow/reclaim.rs"),
+    today("crates/forebay-engine/src/flow/reclaim/"),
+    today("crates/forebay-engine/src/flow/wait.rs"),
+    today("crates/forebay-engine/src/flow/write.rs"),
+    today("crates/forebay-engine/src/flow/writeout.rs"),
     Room {
-        folder: "crates/forebay/src/state/",
+        folder: "crates/forebay-engine/src/state/",
         absent: &["async", "await", "Future", "Rt", "submit"],
         reason: "state never waits, knows no clock and does no I/O",
     },
     Room {
-        folder: "crates/forebay/src/lists/",
+        folder: "crates/forebay-engine/src/lists/",
         absent: &[
             "async", "await", "Future", "Rt", "Engine", "Memory", "Store", "submit",
         ],
         reason: "lists know neither the clock nor the engine nor a store, and never wait",
     },
     Room {
-        folder: "crates/forebay/src/memory/",
+        folder: "crates/forebay-engine/src/memory/",
         absent: &["async", "await", "Future", "Rt", "Engine", "submit"],
         reason: "memory knows neither the clock nor the engine, and never waits",
     },
     Room {
-        folder: "crates/forebay/src/stores.rs",
+        folder: "crates/forebay-engine/src/stores.rs",
         absent: &["async", "await", "Future", "Rt", "Engine", "submit"],
         reason: "the list of stores knows neither the clock nor the engine, and never waits",
     },
     Room {
-        folder: "crates/forebay/src/accounting/",
+        folder: "crates/forebay-engine/src/accounting/",
         absent: &["async", "await", "Future", "submit"],
         reason: "accounting never waits and does no I/O",
     },
     Room {
-        folder: "crates/forebay/src/accounting/records.rs",
+        folder: "crates/forebay-engine/src/accounting/records.rs",
         absent: &["Engine", "Rt"],
         reason: "the records know neither the engine nor the clock",
     },
@@ -121,13 +121,13 @@ mod tests {
     fn comments_tests_and_other_rooms_are_free() {
         let code = "/// never async\nfn a() {}\n#[cfg(test)]\nmod tests { fn b(rt: Rt) {} }\n";
         assert_eq!(
-            found(check, &[("crates/forebay/src/state/a.rs", code)]),
+            found(check, &[("crates/forebay-engine/src/state/a.rs", code)]),
             [""; 0]
         );
         assert_eq!(
             found(
                 check,
-                &[("crates/forebay/src/flow/a.rs", "async fn a() {}")]
+                &[("crates/forebay-engine/src/flow/a.rs", "async fn a() {}")]
             ),
             [""; 0]
         );

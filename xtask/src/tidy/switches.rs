@@ -31,7 +31,7 @@ const MACHINE_PLACES: &[&str] = &[
     "crates/forebay-base/",
     "crates/forebay-rt/",
     "crates/forebay-cli/src/daemon/heap.rs",
-    "crates/forebay/src/state/arena.rs",
+    "crates/forebay-engine/src/state/arena.rs",
 ];
 
 /// The conditions that no table allows.
@@ -91,7 +91,7 @@ mod tests {
     use super::super::found;
     use super::*;
 
-    const ENGINE: &str = "crates/forebay/src/a.rs";
+    const ENGINE: &str = "crates/forebay-engine/src/a.rs";
 
     #[test]
     fn a_feature_switches_nothing() {
@@ -121,10 +121,9 @@ mod tests {
     #[test]
     fn only_what_touches_the_machine_asks_about_it() {
         let code = "#[cfg(target_os = \"linux\")]\nfn a() {}";
-        assert_eq!(
-            found(check, &[(ENGINE, code)]),
-            ["crates/forebay/src/a.rs:1: code switched by `target_os`; see STYLE.md, switches"]
-        );
+        let message = ":1: code switched by `target_os`; see STYLE.md, switches";
+        let expected = format!("{ENGINE}{message}");
+        assert_eq!(found(check, &[(ENGINE, code)]), [expected]);
         assert_eq!(
             found(check, &[("crates/forebay-rt/src/a.rs", code)]),
             [""; 0]

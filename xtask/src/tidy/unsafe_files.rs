@@ -7,13 +7,13 @@ use crate::source::Source;
 /// The files that may hold unsafe code, and what for.
 const ALLOWED: &str = "\
 crates/forebay-cli/src/daemon/heap.rs: a setting of the allocator
-crates/forebay/src/state/arena.rs: the memory of the pages
-crates/forebay/src/state/content.rs: the bytes of the pages
+crates/forebay-engine/src/state/arena.rs: the memory of the pages
+crates/forebay-engine/src/state/content.rs: the bytes of the pages
 crates/forebay-bench/src/contenders/floor/arena.rs: pages for the plain copy
 crates/forebay-bench/src/contenders/floor/ring.rs: the ring of the kernel, bare
 crates/forebay-store/examples/raw_read.rs: a bare ring to compare with
-crates/forebay/tests/flush_allocations.rs: an allocator that counts
-crates/forebay/tests/object_memory.rs: an allocator that counts
+crates/forebay-engine/tests/flush_allocations.rs: an allocator that counts
+crates/forebay-engine/tests/object_memory.rs: an allocator that counts
 crates/forebay-cli/tests/mount_model/mapping.rs: a file mapped by a test
 crates/forebay-nbd/tests/allocations.rs: an allocator that counts
 crates/forebay-store/src/io.rs: pages owned by a request
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn unsafe_code_is_found() {
         for code in ["fn a() { unsafe { b() } }", "#![allow(unsafe_code)]"] {
-            let path = "crates/forebay/src/flow/read.rs";
+            let path = "crates/forebay-engine/src/flow/read.rs";
             assert_eq!(found(check, &[(path, code)]).len(), 1, "{code}");
         }
     }
@@ -97,6 +97,9 @@ mod tests {
     #[test]
     fn the_word_in_prose_is_no_code() {
         let code = "#![forbid(unsafe_code)]\n// unsafe in name only\nconst A: &str = \"unsafe\";";
-        assert_eq!(found(check, &[("crates/forebay/src/a.rs", code)]), [""; 0]);
+        assert_eq!(
+            found(check, &[("crates/forebay-engine/src/a.rs", code)]),
+            [""; 0]
+        );
     }
 }

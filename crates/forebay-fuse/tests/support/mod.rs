@@ -6,6 +6,7 @@ pub(crate) mod below;
 
 use forebay::{AttachedStore, Cache, Settings};
 use forebay_base::Span;
+use forebay_engine::lab::LabCache;
 use forebay_fuse::{Mount, MountFlags, MountParts, MountSettings, Shares, can_mount};
 use forebay_rt::thread::{Stopwatch, pause_current, spawn};
 use forebay_rt::{Rt, block_on};

@@ -1,8 +1,8 @@
 use super::*;
 use crate::device::{DeviceSettings, Server, ServerSettings, build};
 use crate::filesystem::{FileSystem, FileSystemSettings};
-use forebay::{AttachedStore, Cache, Parts, Settings};
 use forebay_base::sync::Arc;
+use forebay_engine::{AttachedStore, Cache, Parts, Settings};
 use forebay_rt::{Virtual, VirtualSettings};
 use forebay_store::Store;
 

@@ -2,7 +2,7 @@
 
 use crate::outcome::Waited;
 use crate::scenario::ScenarioError;
-use forebay::why::Suspect;
+use forebay_engine::why::Suspect;
 use serde::Deserialize;
 use std::fmt;
 

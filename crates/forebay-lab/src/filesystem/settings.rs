@@ -23,13 +23,13 @@ pub enum ReclaimAnswer {
     Never,
 }
 
-impl From<ReclaimAnswer> for forebay::policy::ReclaimWrites {
-    fn from(answer: ReclaimAnswer) -> forebay::policy::ReclaimWrites {
+impl From<ReclaimAnswer> for forebay_engine::policy::ReclaimWrites {
+    fn from(answer: ReclaimAnswer) -> forebay_engine::policy::ReclaimWrites {
         match answer {
-            ReclaimAnswer::Always => forebay::policy::ReclaimWrites::Always,
-            ReclaimAnswer::KswapdOnly => forebay::policy::ReclaimWrites::KswapdOnly,
-            ReclaimAnswer::Allocated => forebay::policy::ReclaimWrites::Allocated,
-            ReclaimAnswer::Never => forebay::policy::ReclaimWrites::Never,
+            ReclaimAnswer::Always => forebay_engine::policy::ReclaimWrites::Always,
+            ReclaimAnswer::KswapdOnly => forebay_engine::policy::ReclaimWrites::KswapdOnly,
+            ReclaimAnswer::Allocated => forebay_engine::policy::ReclaimWrites::Allocated,
+            ReclaimAnswer::Never => forebay_engine::policy::ReclaimWrites::Never,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Nodes and zones, and the settings of the engine for them (spec/workloads.md 4.2).
 
-use forebay::settings::{NodeSettings, Watermarks, ZoneSettings};
 use forebay_base::units::pages_for;
+use forebay_engine::settings::{NodeSettings, Watermarks, ZoneSettings};
 use forebay_law::watermark::{self, MarkSpacing};
 
 /// The most that is ever kept free.

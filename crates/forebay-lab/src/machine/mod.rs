@@ -23,8 +23,8 @@ pub use ships::SHIPPED;
 pub use storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan};
 pub(crate) use storage::{NFS, TWO_PAGES_BYTES, VOLUME};
 
-use forebay::settings::DirtyKnobs;
 use forebay_base::Span;
+use forebay_engine::settings::DirtyKnobs;
 use ships::text_of;
 
 /// A simulated machine, before it is switched on.

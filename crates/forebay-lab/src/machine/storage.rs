@@ -35,7 +35,7 @@ pub struct FileSystemPlan {
     pub device: usize,
     /// `xfs`, `ext3`, `ext4`, `btrfs`, `ntfs`; `nfs` on a server, `volume` in a bucket.
     pub kind: String,
-    /// The promise for its dirty pages (`forebay::settings::BackingSettings::drain`).
+    /// The promise for its dirty pages (`forebay_engine::settings::BackingSettings::drain`).
     pub drain: Option<Span>,
 }
 

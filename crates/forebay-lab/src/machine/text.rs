@@ -9,9 +9,9 @@ use super::form::{
 use super::memory::{ElasticPlan, Memory, Node, Zone};
 use super::ships::text_of;
 use super::storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan, TWO_PAGES_BYTES};
-use forebay::settings::{DirtyKnobs, Watermarks};
 use forebay_base::Span;
 use forebay_base::units::pages_for;
+use forebay_engine::settings::{DirtyKnobs, Watermarks};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 

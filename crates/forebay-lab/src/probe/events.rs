@@ -3,10 +3,10 @@
 use super::Latencies;
 use super::pauses::{PausesOf, WatchedPauses};
 use crate::outcome::{Distribution, Stall};
-use forebay::event::{Event, EventSink, PageLevels, PauseRecord};
-use forebay::{CallerKey, CallerKind};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
+use forebay_engine::event::{Event, EventSink, PageLevels, PauseRecord};
+use forebay_engine::{CallerKey, CallerKind};
 use forebay_law::throttle::ThrottleReason;
 use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 
 use super::Latencies;
 use crate::outcome::Distribution;
-use forebay::event::{PauseLimit, PauseRecord};
 use forebay_base::{PAGE_BYTES, Span};
+use forebay_engine::event::{PauseLimit, PauseRecord};
 
 /// The pauses of one process or one store.
 #[derive(Default)]

@@ -4,10 +4,10 @@ use super::PausesSinceLook;
 use crate::device::Statistics as DeviceStatistics;
 use crate::outcome::{Column, Series};
 use crate::world::World;
-use forebay::statistics::{BackingStatistics, ZoneStatistics};
-use forebay::{Counter, Statistics};
 use forebay_base::units::page_of;
 use forebay_base::{Instant, PAGE_BYTES, Span};
+use forebay_engine::statistics::{BackingStatistics, ZoneStatistics};
+use forebay_engine::{Counter, Statistics};
 use std::collections::BTreeMap;
 
 /// The interval between samples.

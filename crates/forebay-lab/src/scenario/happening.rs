@@ -7,8 +7,8 @@ use super::text::{
 };
 use crate::device::DeviceSettings;
 use crate::machine::{DeviceKind, Size};
-use forebay::Changes;
 use forebay_base::{PAGE_BYTES, Span};
+use forebay_engine::Changes;
 use forebay_store::{Failure, Fault, FaultAction, IoKind, Rate};
 use toml::Spanned;
 

@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::probe::{FIGURES, RATES, rate_unit};
 use crate::workload::{Knobs, Work, Workload};
 use crate::world::WorldError;
-use forebay::{Counter, Policy};
+use forebay_engine::{Counter, Policy};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A scenario as a workload: it has no knobs of its own.

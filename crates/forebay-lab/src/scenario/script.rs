@@ -1,7 +1,7 @@
 //! What a scenario does, once its text was checked.
 
-use forebay::Changes;
 use forebay_base::Span;
+use forebay_engine::Changes;
 use forebay_store::{Fault, Rate};
 
 /// A file that several processes use.

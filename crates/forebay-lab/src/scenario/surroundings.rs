@@ -3,10 +3,10 @@
 
 use super::script::MemoryChange;
 use crate::world::World;
-use forebay::elastic::{MemorySeen, Scarce};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::units::byte_of;
 use forebay_base::{Instant, Span};
+use forebay_engine::elastic::{MemorySeen, Scarce};
 use std::sync::Arc;
 
 /// Programs that have waited for so long are pressure, which ends the sleep of whoever looks.

@@ -7,8 +7,9 @@ use super::part::Part;
 use super::store::Tally;
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::policy::DirtyThrottle;
-use forebay::{Counter, Policy, Statistics};
+use forebay_engine::lab::LabCache;
+use forebay_engine::policy::DirtyThrottle;
+use forebay_engine::{Counter, Policy, Statistics};
 
 /// Pages that a writer may dirty between two checks of the limits.
 const STRETCH_PAGES: u64 = 64;

@@ -3,9 +3,9 @@
 use super::client::PAGE;
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::MemoryError;
-use forebay::policy::ReclaimThrottle;
 use forebay_base::{Prng, Span};
+use forebay_engine::MemoryError;
+use forebay_engine::policy::ReclaimThrottle;
 use std::sync::Arc;
 
 /// Changes the budget until the writers have ended. Then it gives all of it back.

@@ -3,11 +3,11 @@
 use super::plan::Reduction;
 use super::run::{Outcome, run_seed, run_twin};
 use super::verdict::{Oracle, Violation};
-use forebay::Mark;
 use forebay_base::Span;
 use forebay_base::hash::mix;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
+use forebay_engine::Mark;
 use forebay_rt::thread::{Stopwatch, spawn};
 use serde::Serialize;
 use std::collections::BTreeMap;

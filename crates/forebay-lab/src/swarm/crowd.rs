@@ -6,7 +6,7 @@
 use super::client::PAGE;
 use super::roles::judge_apart;
 use super::world::World;
-use forebay::File;
+use forebay_engine::File;
 use forebay_store::ObjectId;
 use std::sync::Arc;
 

@@ -3,8 +3,8 @@
 use super::client::{Client, Heard};
 use super::store::Failures;
 use super::verdict::Oracle;
-use forebay::SyncError;
 use forebay_base::sync::lock;
+use forebay_engine::SyncError;
 use std::ops::Range;
 
 impl Client {

@@ -2,11 +2,11 @@
 //! the counters, and every recorded pause follows from its inputs.
 
 use super::verdict::{Oracle, Verdict};
-use forebay::event::{PauseRecord, WaitedCall};
-use forebay::why::Cause;
-use forebay::{Cache, Counter, Statistics};
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
+use forebay_engine::event::{PauseRecord, WaitedCall};
+use forebay_engine::why::Cause;
+use forebay_engine::{Cache, Counter, Statistics};
 
 /// A call may take this much longer than the waits that it reports: each wait is rounded down to
 /// whole microseconds, and between two waits a call gives way to others.

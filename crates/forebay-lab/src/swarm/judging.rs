@@ -4,8 +4,8 @@ use super::client::{Client, PAGE};
 use super::ledger::Ticket;
 use super::reader_model::WrongByte;
 use super::verdict::Oracle;
-use forebay::AccessError;
 use forebay_base::sync::lock;
+use forebay_engine::AccessError;
 use std::ops::Range;
 
 impl Client {

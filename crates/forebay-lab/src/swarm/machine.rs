@@ -1,7 +1,7 @@
 //! The machine of a world that is judged beside a run, and its cache.
 
-use forebay::event::EventSink;
-use forebay::{Cache, Parts, Settings};
+use forebay_engine::event::EventSink;
+use forebay_engine::{Cache, Parts, Settings};
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use std::sync::Arc;
 

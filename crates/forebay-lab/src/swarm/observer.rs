@@ -4,9 +4,9 @@ use super::explained::{self, ReportedWaits};
 use super::part::Part;
 use super::plan::Plan;
 use super::verdict::{Oracle, Verdict};
-use forebay::event::{Event, EventSink, PauseLimit, PauseRecord};
-use forebay::policy::DirtyThrottle;
 use forebay_base::Instant;
+use forebay_engine::event::{Event, EventSink, PauseLimit, PauseRecord};
+use forebay_engine::policy::DirtyThrottle;
 use forebay_law::position::position;
 use std::sync::Arc;
 

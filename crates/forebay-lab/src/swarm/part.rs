@@ -2,8 +2,8 @@
 
 use super::fault::Fault;
 use super::store::Pace;
-use forebay::policy::ReclaimWrites;
-use forebay::settings::BackingSettings;
+use forebay_engine::policy::ReclaimWrites;
+use forebay_engine::settings::BackingSettings;
 use forebay_store::Geometry;
 
 /// A part of a plan that can be left out, to make a failure smaller.

@@ -3,12 +3,12 @@
 use super::fault::{Effect, Fault};
 use super::part::{Part, StorePlan};
 use super::store::Pace;
-use forebay::SyncError;
-use forebay::policy::{Eviction, KswapdBalance, KswapdSleep, ReclaimWrites};
-use forebay::settings::ZoneSettings;
-use forebay::settings::{BackingSettings, DirtyKnobs, NodeSettings};
-use forebay::{AccessError, Policy, Settings};
 use forebay_base::{PAGE_BYTES, Prng, Span};
+use forebay_engine::SyncError;
+use forebay_engine::policy::{Eviction, KswapdBalance, KswapdSleep, ReclaimWrites};
+use forebay_engine::settings::ZoneSettings;
+use forebay_engine::settings::{BackingSettings, DirtyKnobs, NodeSettings};
+use forebay_engine::{AccessError, Policy, Settings};
 use forebay_store::{Durability, Failure, Geometry, IoKind};
 use std::collections::BTreeSet;
 

@@ -5,9 +5,9 @@ use super::part::Part;
 use super::searches::{USED_UP_WAITS, wait_for_searches};
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::{AccessError, Advice, File, ReadRequest};
 use forebay_base::Span;
 use forebay_base::sync::lock;
+use forebay_engine::{AccessError, Advice, File, ReadRequest};
 use forebay_rt::virt::VirtualClock;
 use std::sync::Arc;
 

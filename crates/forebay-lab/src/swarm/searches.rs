@@ -2,8 +2,8 @@
 //! run time and shows nothing new, so a task that holds pages lets go after a number of them.
 
 use super::world::World;
-use forebay::Counter;
 use forebay_base::Span;
+use forebay_engine::Counter;
 
 /// A call for a page that has waited this often hardly ever gets one more.
 pub(super) const USED_UP_WAITS: u32 = 40;

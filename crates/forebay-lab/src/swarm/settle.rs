@@ -4,9 +4,9 @@
 use super::client::{Client, PAGE};
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::{AccessError, Counter, File};
 use forebay_base::Span;
 use forebay_base::sync::lock;
+use forebay_engine::{AccessError, Counter, File};
 use forebay_store::ObjectId;
 use std::sync::Arc;
 

@@ -10,10 +10,12 @@ use super::roles::judge_apart;
 use super::searches::{USED_UP_WAITS, wait_for_searches};
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::File;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
+use forebay_engine::File;
+use forebay_engine::lab::LabCache;
+use forebay_engine::lab::LabFile;
 use forebay_store::ObjectId;
 use std::sync::Arc;
 

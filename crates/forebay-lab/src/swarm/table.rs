@@ -8,7 +8,7 @@ use super::client::PAGE;
 use super::roles::judge_apart;
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::{BuildError, File};
+use forebay_engine::{BuildError, File};
 use forebay_store::ObjectId;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::{BuildError, Changes, StoreChanges, StoreKey};
 use forebay_base::{Prng, Span};
+use forebay_engine::{BuildError, Changes, StoreChanges, StoreKey};
 use std::sync::Arc;
 
 /// Turns knobs until the writers have ended. Then it turns them back.

@@ -2,9 +2,9 @@
 
 use super::Workload;
 use crate::machine::{Machine, MachineError, NFS, TWO_PAGES_BYTES, VOLUME};
-use forebay::Policy;
 use forebay_base::Span;
 use forebay_base::units::parse_size;
+use forebay_engine::Policy;
 use std::collections::BTreeMap;
 
 /// One setting of a workload.

@@ -2,8 +2,9 @@
 
 use super::file::touch_work;
 use super::{Process, World, WorldError};
-use forebay::{BuildError, File};
 use forebay_base::units::{byte_of, pages_for};
+use forebay_engine::lab::LabFile;
+use forebay_engine::{BuildError, File};
 use forebay_rt::Work;
 
 /// Pages that are touched for one charge.

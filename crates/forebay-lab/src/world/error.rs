@@ -1,7 +1,7 @@
 //! Why a workload could not go on.
 
-use forebay::{AccessError, BuildError, SyncError};
 use forebay_base::units::show_bytes;
+use forebay_engine::{AccessError, BuildError, SyncError};
 
 /// Why a process could not do its work.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -2,9 +2,9 @@
 
 use super::volume::Volume;
 use super::{FileSystem, Process, WorldError};
-use forebay::File;
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::{byte_of, page_of, pages_for};
+use forebay_engine::File;
 use forebay_rt::{Charge, Work};
 use forebay_store::ObjectId;
 use std::sync::Arc;

@@ -1,10 +1,11 @@
 //! Processes: they run until they return or are killed, and can be waited for.
 
 use super::{World, WorldError};
-use forebay::{Caller, File};
 use forebay_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
+use forebay_engine::lab::LabFile;
+use forebay_engine::{Caller, File};
 use forebay_rt::wait::Gate;
 use forebay_rt::{Charge, Rt, Task, Work};
 use std::future::{Future, poll_fn};

@@ -4,9 +4,9 @@ use super::World;
 use crate::device::Statistics as DeviceStatistics;
 use crate::outcome::{DeviceRecord, Outcome, SimulationCost, Waited};
 use crate::probe::{Gathered, INTERVAL, Sampler, WatchedPauses, derive};
-use forebay::{Counter, Statistics};
 use forebay_base::sync::lock;
 use forebay_base::{Instant, Span};
+use forebay_engine::{Counter, Statistics};
 use forebay_rt::virt::ProcessorTimes;
 use std::collections::BTreeMap;
 

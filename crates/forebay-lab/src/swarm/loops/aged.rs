@@ -7,8 +7,8 @@
 use super::super::client::PAGE;
 use super::super::scene::{Crew, Moment, Observer, Request, Scene, SceneIo, Site, judge};
 use super::super::verdict::{Oracle, Violation};
-use forebay::Settings;
 use forebay_base::{Instant, Prng, Span};
+use forebay_engine::Settings;
 use forebay_store::{Durability, IoKind};
 use std::collections::BTreeMap;
 

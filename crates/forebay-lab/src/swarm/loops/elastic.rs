@@ -4,10 +4,10 @@
 use super::super::client::PAGE;
 use super::super::scene::{Crew, Scene, Site, Stage, judge_play};
 use super::super::verdict::{Oracle, Violation};
-use forebay::Settings;
-use forebay::elastic::{MemorySeen, Scarce};
-use forebay::settings::Elastic;
 use forebay_base::{Instant, Prng, Span};
+use forebay_engine::Settings;
+use forebay_engine::elastic::{MemorySeen, Scarce};
+use forebay_engine::settings::Elastic;
 
 const MIB: u64 = 1 << 20;
 const CEILING_BYTES: u64 = 256 * MIB;

@@ -2,8 +2,8 @@
 
 use super::super::client::PAGE;
 use super::super::scene::{Crew, ENDLESS, Scene, Site, Syncing};
-use forebay::Settings;
 use forebay_base::{Prng, Span};
+use forebay_engine::Settings;
 use forebay_store::{Failure, Fault, FaultAction, IoKind, ObjectId};
 
 /// Most pages that a whole scene may write: this bounds the cost of a run.

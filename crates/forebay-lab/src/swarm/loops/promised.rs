@@ -5,9 +5,9 @@
 use super::super::scene::{Crew, Moment, Observer, Scene, SceneIo, Site, judge};
 use super::super::verdict::{Oracle, Violation};
 use super::drain::{Drain, Seen};
-use forebay::Settings;
-use forebay::settings::{BackingSettings, DirtyKnobs};
 use forebay_base::{Instant, Prng, Span};
+use forebay_engine::Settings;
+use forebay_engine::settings::{BackingSettings, DirtyKnobs};
 use forebay_store::{Fault, FaultAction, IoKind, ObjectId};
 use std::collections::BTreeMap;
 

@@ -10,8 +10,8 @@ use super::super::client::PAGE;
 use super::super::scene::{Call, Crew, Moment, Observer, Scene, SceneIo, Site, Stage, judge_play};
 use super::super::verdict::{Oracle, Violation};
 use super::work::{Dirty, Work};
-use forebay::settings::BackingSettings;
 use forebay_base::{Prng, Span};
+use forebay_engine::settings::BackingSettings;
 use forebay_rt::Task;
 use forebay_store::{IoKind, ObjectId};
 

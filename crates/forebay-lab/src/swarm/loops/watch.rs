@@ -8,9 +8,9 @@ use super::backoff::BackOff;
 use super::estimate::Estimate;
 use super::limit::{Level, Limit};
 use super::work::{Dirty, Work};
-use forebay::Statistics;
-use forebay::statistics::BackingStatistics;
 use forebay_base::{Instant, Span};
+use forebay_engine::Statistics;
+use forebay_engine::statistics::BackingStatistics;
 use forebay_store::IoKind;
 use std::ops::Range;
 

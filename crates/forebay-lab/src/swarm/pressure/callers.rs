@@ -7,8 +7,8 @@
 //! often in a row, although frames are free (spec/reclaim.md 3.8 and 5.6). So time in which any
 //! caller was throttled does not count.
 
-use forebay::statistics::ZoneStatistics;
 use forebay_base::{Instant, Span};
+use forebay_engine::statistics::ZoneStatistics;
 use std::collections::BTreeMap;
 
 /// Looks come every 10 ms. A throttled caller is known only when its wait has ended, after at most

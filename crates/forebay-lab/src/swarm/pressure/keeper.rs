@@ -6,8 +6,8 @@
 //! is awake before all zones of a node are below their low marks. Requests may use every zone of
 //! their node, so the reserve of the highest class counts.
 
-use forebay::statistics::ZoneStatistics;
 use forebay_base::Instant;
+use forebay_engine::statistics::ZoneStatistics;
 
 /// Runs in vain after which a node is given up.
 const HOPELESS_RUNS: u64 = 16;

@@ -2,10 +2,10 @@
 
 use super::super::client::PAGE;
 use super::super::scene::{Crew, Scene, Site};
-use forebay::policy::Eviction;
-use forebay::settings::{DirtyKnobs, NodeSettings, ZoneSettings};
-use forebay::{Policy, Settings};
 use forebay_base::{Prng, Span};
+use forebay_engine::policy::Eviction;
+use forebay_engine::settings::{DirtyKnobs, NodeSettings, ZoneSettings};
+use forebay_engine::{Policy, Settings};
 
 /// Readers rest together for so long in each second of a scene that has calms. It is longer than
 /// the nap of kswapd before it sleeps.

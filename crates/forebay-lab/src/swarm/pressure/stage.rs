@@ -5,8 +5,8 @@ use super::super::scene::{Actor, Call, Stage, judge_play};
 use super::super::verdict::Violation;
 use super::load::Load;
 use super::watch::Watch;
-use forebay::File;
 use forebay_base::{Prng, Span};
+use forebay_engine::File;
 use forebay_store::ObjectId;
 
 /// Pages are held for at most this long.

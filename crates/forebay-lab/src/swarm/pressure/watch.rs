@@ -8,10 +8,11 @@ use super::callers::Callers;
 use super::keeper::Keeper;
 use super::load::Load;
 use super::writeback::Written;
-use forebay::event::Event;
-use forebay::statistics::ZoneStatistics;
-use forebay::{Cache, Statistics};
 use forebay_base::Span;
+use forebay_engine::event::Event;
+use forebay_engine::lab::LabCache;
+use forebay_engine::statistics::ZoneStatistics;
+use forebay_engine::{Cache, Statistics};
 use forebay_law::throttle::ThrottleReason;
 use forebay_store::IoKind;
 

@@ -3,9 +3,9 @@
 use super::super::client::PAGE;
 use super::observer::{Call, SceneIo, Watch};
 use super::plan::{Crew, Work};
-use forebay::{AccessError, File};
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
+use forebay_engine::{AccessError, File};
 use forebay_rt::Rt;
 use std::sync::Arc;
 

@@ -7,8 +7,8 @@
 use super::super::verdict::{Oracle, Violation};
 use super::observer::{Moment, Observer, SceneIo};
 use super::plan::Scene;
-use forebay::event::{Event, PauseLimit};
 use forebay_base::{Instant, Span};
+use forebay_engine::event::{Event, PauseLimit};
 use forebay_store::Rate;
 
 /// A store may idle for this long: two of the longest pauses, of which the first may have begun

@@ -1,10 +1,10 @@
 //! What an oracle sees of a scene.
 
 use super::super::verdict::Violation;
-use forebay::Cache;
-use forebay::event::{Event, EventSink};
 use forebay_base::Instant;
 use forebay_base::sync::{Mutex, lock};
+use forebay_engine::Cache;
+use forebay_engine::event::{Event, EventSink};
 use forebay_rt::Rt;
 use forebay_store::ObjectId;
 use std::collections::VecDeque;

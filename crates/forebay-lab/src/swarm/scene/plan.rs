@@ -1,9 +1,9 @@
 //! What a scene consists of.
 
 use super::super::client::PAGE;
-use forebay::Settings;
-use forebay::settings::{BackingSettings, PageMemory};
 use forebay_base::Span;
+use forebay_engine::Settings;
+use forebay_engine::settings::{BackingSettings, PageMemory};
 use forebay_store::{Durability, Fault, Rate};
 use std::fmt;
 

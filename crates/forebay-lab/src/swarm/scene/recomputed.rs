@@ -6,9 +6,9 @@
 
 use super::super::verdict::{Oracle, Violation};
 use super::observer::{Moment, Observer};
-use forebay::Statistics;
-use forebay::event::{Event, PauseLimit, PauseRecord};
 use forebay_base::Instant;
+use forebay_engine::Statistics;
+use forebay_engine::event::{Event, PauseLimit, PauseRecord};
 use forebay_law::rate::{DirtyRate, RateInputs, strict_setpoint};
 
 /// After this many steps the base rate of a store changes by steps alone. During the first samples

@@ -2,10 +2,10 @@
 
 use super::front::stamp_of;
 use super::history::History;
-use forebay::File;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Prng, Span};
+use forebay_engine::File;
 use forebay_rt::Rt;
 use forebay_volume::PAGE_BYTES;
 use std::collections::BTreeMap;

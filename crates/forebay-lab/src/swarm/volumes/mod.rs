@@ -12,10 +12,10 @@ use super::machine::{machine_of, open_cache};
 use super::verdict::{Oracle, Violation};
 use bucket_sim::BucketSim;
 use client::{Shared, work};
-use forebay::{Cache, File, Settings};
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Prng, Span};
+use forebay_engine::{Cache, File, Settings};
 use forebay_rt::{Rt, Task};
 use forebay_store::ObjectId;
 use forebay_volume::{

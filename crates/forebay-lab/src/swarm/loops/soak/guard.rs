@@ -9,9 +9,9 @@ use super::super::super::verdict::{Oracle, Violation};
 use super::super::age::Age;
 use super::super::limit::{Level, Limit};
 use super::meter::Meter;
-use forebay::Statistics;
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
+use forebay_engine::Statistics;
 use std::sync::Arc;
 
 /// While a page is dirty, a thread may be kept from running for this long: the processors may have

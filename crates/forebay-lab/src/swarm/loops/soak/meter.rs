@@ -272,7 +272,7 @@ mod tests {
     use super::super::super::super::machine::open_cache;
     use super::super::super::super::null_store::NullStore;
     use super::*;
-    use forebay::{Cache, Settings};
+    use forebay_engine::{Cache, Settings};
     use forebay_rt::{Virtual, VirtualSettings, block_on};
     use forebay_store::{Durability, MemoryStore, Rate, RateStore};
 

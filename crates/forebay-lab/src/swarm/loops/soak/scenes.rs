@@ -3,8 +3,8 @@
 use super::super::super::client::PAGE;
 use super::super::super::scene::{Crew, Scene, Site, Syncing};
 use super::super::load;
-use forebay::Settings;
 use forebay_base::{Prng, Span};
+use forebay_engine::Settings;
 use forebay_store::Rate;
 
 /// Memory of the scenes that are compared.

@@ -1,0 +1,57 @@
+//! The engine of Forebay: reclaim, write-back and throttling over any store.
+//!
+//! A program links the crate `forebay`, which shows what users need of this one. What is public
+//! here and not there is for the lab and for tests, and may change with any commit.
+
+mod accounting;
+mod budget;
+mod cache;
+mod caller;
+mod check;
+mod counters;
+pub mod elastic;
+mod engine;
+mod error;
+mod file;
+mod flow;
+mod guard;
+mod handle;
+pub mod lab;
+mod layout;
+mod lists;
+mod marks;
+mod memory;
+mod parts;
+mod recompute;
+mod shrinker;
+mod state;
+mod store_key;
+mod stores;
+mod unwritten;
+
+pub mod blocking;
+pub mod event;
+pub mod histogram;
+pub mod incident;
+pub mod policy;
+pub mod retune;
+pub mod settings;
+pub mod statistics;
+pub mod trouble;
+pub mod why;
+
+pub use cache::{AttachedStore, Cache};
+pub use caller::{Caller, CallerKey, CallerKind};
+pub use counters::{Counter, Unit};
+pub use error::{AccessError, BuildError, MemoryError, SyncError};
+pub use file::{Advice, File, ReadRequest};
+pub use guard::PageGuard;
+pub use marks::Mark;
+pub use policy::Policy;
+pub use retune::{Changes, StoreChanges};
+pub use settings::{Parts, Settings};
+pub use shrinker::Shrinker;
+pub use state::index::LONGEST_BYTES;
+pub use statistics::Statistics;
+pub use store_key::StoreKey;
+pub use why::Why;

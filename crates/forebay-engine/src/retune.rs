@@ -1,0 +1,274 @@
+//! Knobs that are turned while a cache runs.
+
+use crate::error::BuildError;
+use crate::settings::{BackingSettings, Settings};
+use crate::state::knobs::KnobValues;
+use crate::store_key::StoreKey;
+use forebay_base::Span;
+
+/// What to change in a running cache. A knob whose field is `None` stays as it is.
+/// [`crate::Cache::retune`] returns the old values in the same form.
+///
+/// ```
+/// # use forebay_engine as forebay;
+/// # use forebay::{Cache, Changes, Settings};
+/// let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+/// let before = cache.retune(&Changes { swappiness: Some(10), ..Changes::default() })?;
+/// assert_eq!(before, Changes { swappiness: Some(60), ..Changes::default() });
+/// let refused = cache.retune(&Changes { swappiness: Some(201), ..Changes::default() });
+/// assert_eq!(refused.unwrap_err().to_string(), "setting swappiness cannot be 201: 0 to 200");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Percent of the memory that may be dirty.
+    pub dirty_ratio_percent: Option<u64>,
+    /// Bytes that may be dirty; 0: the percentage counts.
+    pub dirty_bytes: Option<u64>,
+    /// Percent of the memory from which the flushers write in the background.
+    pub background_ratio_percent: Option<u64>,
+    /// Bytes from which the flushers write in the background; 0: the percentage counts.
+    pub background_bytes: Option<u64>,
+    /// Pages dirty for longer than this are written.
+    pub dirty_expire: Option<Span>,
+    /// The flushers look for old dirty pages this often; zero for never.
+    pub writeback_interval: Option<Span>,
+    /// Largest readahead window, pages: for handles that are opened or advised from now on.
+    pub readahead_pages: Option<u64>,
+    /// 0 to 200: how willing reclaim is to take anonymous pages instead of file pages.
+    pub swappiness: Option<u64>,
+    /// The memory budget, at most that of the start. It is reached in the background;
+    /// [`crate::Cache::set_memory`] does the same and waits until it is reached.
+    pub memory_bytes: Option<u64>,
+    /// A call that waits for this long in all is kept as a stall.
+    pub stall_threshold: Option<Span>,
+    /// No byte may be older than this and not durable; `Some(None)` takes the limit back.
+    pub at_risk: Option<Option<Span>>,
+    /// Changes of stores. Only what comes of all of them has to be allowed.
+    pub stores: Vec<StoreChanges>,
+}
+
+/// What to change for one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreChanges {
+    /// The store.
+    pub store: StoreKey,
+    /// Part of the dirty limit that it always has, percent.
+    pub min_ratio_percent: Option<u64>,
+    /// Part of the dirty limit that it may never exceed, percent.
+    pub max_ratio_percent: Option<u64>,
+    /// Whether its writers are throttled by its own part of the limit alone.
+    pub strict_limit: Option<bool>,
+    /// What is dirty of it can be written in this time; `Some(None)` takes the promise back.
+    pub drain: Option<Option<Span>>,
+}
+
+impl Changes {
+    /// `values` with these changes.
+    pub(crate) fn applied(&self, mut values: KnobValues) -> KnobValues {
+        let dirty = &mut values.dirty;
+        set(&mut dirty.dirty_ratio_percent, self.dirty_ratio_percent);
+        set(&mut dirty.dirty_bytes, self.dirty_bytes);
+        set(
+            &mut dirty.background_ratio_percent,
+            self.background_ratio_percent,
+        );
+        set(&mut dirty.background_bytes, self.background_bytes);
+        set(&mut values.dirty_expire, self.dirty_expire);
+        set(&mut values.writeback_interval, self.writeback_interval);
+        set(&mut values.readahead_pages, self.readahead_pages);
+        set(&mut values.swappiness, self.swappiness);
+        set(&mut values.stall_threshold, self.stall_threshold);
+        set(&mut values.at_risk, self.at_risk);
+        values
+    }
+
+    /// Adds the values of `other` for knobs that limit dirty pages and that these changes do not
+    /// have yet.
+    pub(crate) fn add_limits(&mut self, other: &Changes) {
+        add(&mut self.dirty_ratio_percent, other.dirty_ratio_percent);
+        add(&mut self.dirty_bytes, other.dirty_bytes);
+        let percent = other.background_ratio_percent;
+        add(&mut self.background_ratio_percent, percent);
+        add(&mut self.background_bytes, other.background_bytes);
+        add(&mut self.memory_bytes, other.memory_bytes);
+    }
+
+    /// Refuses values that [`Settings`] would refuse too.
+    pub(crate) fn check(settings: &Settings, values: &KnobValues) -> Result<(), BuildError> {
+        settings.with_values(values).check_values()
+    }
+
+    /// The present values, from `values` and `memory_bytes`, of the knobs that these changes set.
+    pub(crate) fn old(&self, values: &KnobValues, memory_bytes: u64) -> Changes {
+        let dirty = &values.dirty;
+        Changes {
+            dirty_ratio_percent: self.dirty_ratio_percent.map(|_| dirty.dirty_ratio_percent),
+            dirty_bytes: self.dirty_bytes.map(|_| dirty.dirty_bytes),
+            background_ratio_percent: self
+                .background_ratio_percent
+                .map(|_| dirty.background_ratio_percent),
+            background_bytes: self.background_bytes.map(|_| dirty.background_bytes),
+            dirty_expire: self.dirty_expire.map(|_| values.dirty_expire),
+            writeback_interval: self.writeback_interval.map(|_| values.writeback_interval),
+            readahead_pages: self.readahead_pages.map(|_| values.readahead_pages),
+            swappiness: self.swappiness.map(|_| values.swappiness),
+            memory_bytes: self.memory_bytes.map(|_| memory_bytes),
+            stall_threshold: self.stall_threshold.map(|_| values.stall_threshold),
+            at_risk: self.at_risk.map(|_| values.at_risk),
+            stores: Vec::new(),
+        }
+    }
+
+    /// Every knob of a cache that is built with `settings`, with its value. Stores have theirs in
+    /// [`BackingSettings`].
+    ///
+    /// ```
+    /// # use forebay_engine as forebay;
+    /// use forebay::{Changes, Settings};
+    /// assert_eq!(Changes::of(&Settings::default()).swappiness, Some(60));
+    /// ```
+    pub fn of(settings: &Settings) -> Changes {
+        Changes::all(&KnobValues::of(settings), settings.memory_bytes)
+    }
+
+    /// Every knob of the cache, with its value.
+    pub(crate) fn all(values: &KnobValues, memory_bytes: u64) -> Changes {
+        Changes {
+            dirty_ratio_percent: Some(values.dirty.dirty_ratio_percent),
+            dirty_bytes: Some(values.dirty.dirty_bytes),
+            background_ratio_percent: Some(values.dirty.background_ratio_percent),
+            background_bytes: Some(values.dirty.background_bytes),
+            dirty_expire: Some(values.dirty_expire),
+            writeback_interval: Some(values.writeback_interval),
+            readahead_pages: Some(values.readahead_pages),
+            swappiness: Some(values.swappiness),
+            memory_bytes: Some(memory_bytes),
+            stall_threshold: Some(values.stall_threshold),
+            at_risk: Some(values.at_risk),
+            stores: Vec::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// These settings with `changes`, to build a cache that has them from the start. Changes of
+    /// stores are for [`BackingSettings::changed`].
+    ///
+    /// # Errors
+    /// [`BuildError::BadSetting`] with the allowed values. Whether the memory is enough is checked
+    /// when the cache is built.
+    ///
+    /// ```
+    /// # use forebay_engine as forebay;
+    /// use forebay::{Changes, Settings};
+    /// let changes = Changes { swappiness: Some(10), ..Changes::default() };
+    /// assert_eq!(Settings::default().changed(&changes)?.swappiness, 10);
+    /// # Ok::<(), forebay::BuildError>(())
+    /// ```
+    pub fn changed(&self, changes: &Changes) -> Result<Settings, BuildError> {
+        let mut settings = self.with_values(&changes.applied(KnobValues::of(self)));
+        set(&mut settings.memory_bytes, changes.memory_bytes);
+        settings.check_values()?;
+        Ok(settings)
+    }
+
+    fn with_values(&self, values: &KnobValues) -> Settings {
+        Settings {
+            dirty: values.dirty,
+            writeback_interval: values.writeback_interval,
+            dirty_expire: values.dirty_expire,
+            readahead_pages: values.readahead_pages,
+            swappiness: values.swappiness,
+            stall_threshold: values.stall_threshold,
+            at_risk: values.at_risk,
+            ..self.clone()
+        }
+    }
+}
+
+impl BackingSettings {
+    /// These settings with `changes`, whichever store they are for.
+    ///
+    /// # Errors
+    /// [`BuildError::BadSetting`] with the allowed values.
+    ///
+    /// ```
+    /// # use forebay_engine as forebay;
+    /// use forebay::StoreChanges;
+    /// use forebay::settings::BackingSettings;
+    /// use forebay::StoreKey;
+    /// let store = StoreKey::numbered(0);
+    /// let mut changes = StoreChanges::of_store(store);
+    /// changes.max_ratio_percent = Some(101);
+    /// assert!(BackingSettings::default().changed(&changes).is_err());
+    /// ```
+    pub fn changed(&self, changes: &StoreChanges) -> Result<BackingSettings, BuildError> {
+        let settings = changes.applied(*self);
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+impl StoreChanges {
+    /// No change of `store`.
+    pub const fn of_store(store: StoreKey) -> StoreChanges {
+        StoreChanges {
+            store,
+            min_ratio_percent: None,
+            max_ratio_percent: None,
+            strict_limit: None,
+            drain: None,
+        }
+    }
+
+    /// Every knob of the store `store` that is attached with `settings`.
+    ///
+    /// ```
+    /// # use forebay_engine as forebay;
+    /// use forebay::{StoreChanges, StoreKey};
+    /// use forebay::settings::BackingSettings;
+    /// let all = StoreChanges::of(StoreKey::numbered(0), &BackingSettings::default());
+    /// assert_eq!(all.max_ratio_percent, Some(100));
+    /// ```
+    pub fn of(store: StoreKey, settings: &BackingSettings) -> StoreChanges {
+        StoreChanges {
+            store,
+            min_ratio_percent: Some(settings.min_ratio_percent),
+            max_ratio_percent: Some(settings.max_ratio_percent),
+            strict_limit: Some(settings.strict_limit),
+            drain: Some(settings.drain),
+        }
+    }
+
+    /// `settings` with these changes.
+    pub(crate) fn applied(&self, mut settings: BackingSettings) -> BackingSettings {
+        set(&mut settings.min_ratio_percent, self.min_ratio_percent);
+        set(&mut settings.max_ratio_percent, self.max_ratio_percent);
+        set(&mut settings.strict_limit, self.strict_limit);
+        set(&mut settings.drain, self.drain);
+        settings
+    }
+
+    /// The present values, from `settings`, of the knobs that these changes set; `store` is the
+    /// store.
+    pub(crate) fn old(&self, store: StoreKey, settings: &BackingSettings) -> StoreChanges {
+        StoreChanges {
+            store,
+            min_ratio_percent: self.min_ratio_percent.map(|_| settings.min_ratio_percent),
+            max_ratio_percent: self.max_ratio_percent.map(|_| settings.max_ratio_percent),
+            strict_limit: self.strict_limit.map(|_| settings.strict_limit),
+            drain: self.drain.map(|_| settings.drain),
+        }
+    }
+}
+
+fn add<T>(change: &mut Option<T>, other: Option<T>) {
+    *change = change.take().or(other);
+}
+
+fn set<T>(value: &mut T, change: Option<T>) {
+    if let Some(change) = change {
+        *value = change;
+    }
+}
