@@ -128,7 +128,8 @@ pub struct Settings {
     pub prefault: bool,
     /// Whether pages have bytes.
     pub page_memory: PageMemory,
-    /// The historic choices.
+    /// The historic choices, which the lab makes.
+    #[doc(hidden)]
     pub policy: Policy,
 }
 

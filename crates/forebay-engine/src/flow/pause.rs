@@ -167,7 +167,8 @@ impl Throttle {
     async fn pause_measured(&self, payer: Payer<'_>, snapshot: &Snapshot) -> bool {
         let (backing, dirtier) = (payer.backing, payer.dirtier);
         let before = *lock(&dirtier.state);
-        let inputs = self.decision_inputs(backing, before, snapshot);
+        let dirty_ratelimit = lock(&backing.rates).rate.ratelimit;
+        let inputs = self.decision_inputs(before, snapshot, dirty_ratelimit);
         let decision = decide(&inputs);
         dirtier.renew(decision.after, snapshot.exceeded);
         if decision.pause_us == 0 {
@@ -184,13 +185,13 @@ impl Throttle {
 
     fn decision_inputs(
         &self,
-        backing: &Backing,
         before: DirtierState,
         snapshot: &Snapshot,
+        dirty_ratelimit: u64,
     ) -> DecisionInputs {
         DecisionInputs {
             position: snapshot.inputs,
-            dirty_ratelimit: lock(&backing.rates).rate.ratelimit,
+            dirty_ratelimit,
             before,
             now_us: snapshot.now.as_micros(),
             tick: snapshot.tick,
@@ -265,10 +266,7 @@ impl Throttle {
         paused: Span,
     ) -> (DecisionInputs, Decision) {
         let before = *lock(&payer.dirtier.state);
-        let inputs = DecisionInputs {
-            dirty_ratelimit: 0,
-            ..self.decision_inputs(payer.backing, before, snapshot)
-        };
+        let inputs = self.decision_inputs(before, snapshot, 0);
         let decision = Decision {
             limit: PauseLimit::Unmeasured,
             position: snapshot.position,

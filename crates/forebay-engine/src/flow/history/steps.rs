@@ -28,6 +28,10 @@ impl<'a> Older<'a> {
 }
 
 impl Steps for Older<'_> {
+    fn reclaim(&self) -> &Reclaim {
+        self.reclaim
+    }
+
     async fn passes_isolated(&self, zone: &Zone, list: List, control: &ScanControl<'_>) -> bool {
         if self.reclaim.past.naps.is_some() {
             self.naps_while_isolated(zone, list).await

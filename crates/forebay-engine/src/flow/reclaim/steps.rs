@@ -1,5 +1,5 @@
-//! The steps of a run of reclaim in which kernels differ. Today's are here; those of older kernels
-//! are in `flow/history`, and the passes call whichever they were given.
+//! The steps of a run of reclaim in which kernels differ. Today's are the default bodies.
+//! What older kernels do instead is in `flow/history`; the passes call whichever they were given.
 
 use crate::flow::judge::stays::Fate;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
@@ -12,10 +12,18 @@ use forebay_base::Span;
 use forebay_law::history::PagesLookedAt;
 use forebay_law::throttle::ThrottleReason;
 
-/// What a run of reclaim does at each of its steps. The order of the methods is that of the run.
-pub(crate) trait Steps {
+/// What a run of reclaim does at each of its steps. The methods are in the order of the run, and
+/// their bodies are what today's kernel does.
+pub(crate) trait Steps: Sized {
+    /// The part that reclaims.
+    fn reclaim(&self) -> &Reclaim;
+
     /// Lets a caller wait while too many pages are off the lists. False if it gives up.
-    async fn passes_isolated(&self, zone: &Zone, list: List, control: &ScanControl<'_>) -> bool;
+    async fn passes_isolated(&self, zone: &Zone, list: List, control: &ScanControl<'_>) -> bool {
+        self.reclaim()
+            .passes_isolated(self, zone, list, control)
+            .await
+    }
 
     /// What becomes of a page.
     fn fate(
@@ -24,35 +32,67 @@ pub(crate) trait Steps {
         hold: &ExclusiveHold<'_>,
         control: &ScanControl<'_>,
         tally: &mut Tally,
-    ) -> Fate;
+    ) -> Fate {
+        self.reclaim().fate(zone, hold, control, tally)
+    }
 
     /// Writes a dirty page whose fate is that.
-    fn page_out(&self, hold: ExclusiveHold<'_>, control: &mut ScanControl<'_>, tally: &mut Tally);
+    fn page_out(&self, hold: ExclusiveHold<'_>, control: &mut ScanControl<'_>, tally: &mut Tally) {
+        tally.paged_out += 1;
+        self.reclaim().page_out(hold, control.who);
+    }
 
     /// Whether a batch in which all was dirty asks the flushers.
-    fn asks_flushers(&self) -> bool;
+    fn asks_flushers(&self) -> bool {
+        true
+    }
 
     /// Waits after a batch in which it met `batch`.
-    async fn after_batch(&self, zone: &Zone, control: &mut ScanControl<'_>, batch: Tally);
+    async fn after_batch(&self, _zone: &Zone, control: &mut ScanControl<'_>, batch: Tally) {
+        if batch.paged_out > 0 {
+            self.reclaim().wait_for_swap_queue(control).await;
+        }
+    }
 
     /// Waits after a pass over a zone.
-    async fn after_zone(&self, control: &mut ScanControl<'_>);
+    async fn after_zone(&self, _control: &mut ScanControl<'_>) {}
 
-    /// Asks the caches beside the pages, after a pass that looked at `part` of the pages.
-    async fn shrink_caches(&self, part: PagesLookedAt, control: &mut ScanControl<'_>);
+    /// Asks the shrinkers, after a pass that looked at `part` of the pages.
+    async fn shrink_caches(&self, _part: PagesLookedAt, control: &mut ScanControl<'_>) {
+        self.reclaim().shrink_caches(control.priority);
+    }
 
     /// Raises flags and waits after a pass over a node.
-    async fn after_node(&self, node: &Node, control: &ScanControl<'_>);
+    async fn after_node(&self, node: &Node, control: &ScanControl<'_>) {
+        self.reclaim()
+            .throttle_after_pass(self, node, control)
+            .await;
+    }
 
     /// Lets a caller wait after a pass over all its nodes, the first of which is `node`.
-    async fn after_pass(&self, node: &Node, control: &ScanControl<'_>);
+    async fn after_pass(&self, node: &Node, control: &ScanControl<'_>) {
+        self.reclaim().wait_for_progress(self, node, control).await;
+    }
 
     /// Lets a caller wait after a pass that freed too little. It has looked at `total_scanned`
     /// pages by now.
-    async fn after_failure(&self, node: usize, control: &ScanControl<'_>, total_scanned: u64);
+    async fn after_failure(&self, _node: usize, _control: &ScanControl<'_>, _total_scanned: u64) {}
 
     /// Waits for `reason` on `node`.
-    async fn throttle(&self, node: &Node, who: Who, reason: ThrottleReason);
+    async fn throttle(&self, node: &Node, who: Who, reason: ThrottleReason) {
+        let reclaim = self.reclaim();
+        let brief = matches!(
+            reason,
+            ThrottleReason::NoProgress | ThrottleReason::Congested
+        );
+        if brief && reclaim.memory.skips_throttle(node) {
+            reclaim.rt.yield_now().await;
+            return;
+        }
+        let tick_ms = reclaim.settings.tick.as_millis().max(1);
+        let timeout = Span::from_millis(reason.timeout_ms(tick_ms));
+        reclaim.wait_for_reason(node, who, reason, timeout).await;
+    }
 }
 
 /// Today's steps.
@@ -60,62 +100,7 @@ pub(crate) trait Steps {
 pub(crate) struct Today<'a>(pub(crate) &'a Reclaim);
 
 impl Steps for Today<'_> {
-    async fn passes_isolated(&self, zone: &Zone, list: List, control: &ScanControl<'_>) -> bool {
-        self.0.passes_isolated(self, zone, list, control).await
-    }
-
-    fn fate(
-        &self,
-        zone: &Zone,
-        hold: &ExclusiveHold<'_>,
-        control: &ScanControl<'_>,
-        tally: &mut Tally,
-    ) -> Fate {
-        self.0.fate(zone, hold, control, tally)
-    }
-
-    fn page_out(&self, hold: ExclusiveHold<'_>, control: &mut ScanControl<'_>, tally: &mut Tally) {
-        tally.paged_out += 1;
-        self.0.page_out(hold, control.who);
-    }
-
-    fn asks_flushers(&self) -> bool {
-        true
-    }
-
-    async fn after_batch(&self, _zone: &Zone, control: &mut ScanControl<'_>, batch: Tally) {
-        if batch.paged_out > 0 {
-            self.0.wait_for_swap_queue(control).await;
-        }
-    }
-
-    async fn after_zone(&self, _control: &mut ScanControl<'_>) {}
-
-    async fn shrink_caches(&self, _part: PagesLookedAt, control: &mut ScanControl<'_>) {
-        self.0.shrink_caches(control.priority);
-    }
-
-    async fn after_node(&self, node: &Node, control: &ScanControl<'_>) {
-        self.0.throttle_after_pass(self, node, control).await;
-    }
-
-    async fn after_pass(&self, node: &Node, control: &ScanControl<'_>) {
-        self.0.wait_for_progress(self, node, control).await;
-    }
-
-    async fn after_failure(&self, _node: usize, _control: &ScanControl<'_>, _total_scanned: u64) {}
-
-    async fn throttle(&self, node: &Node, who: Who, reason: ThrottleReason) {
-        let brief = matches!(
-            reason,
-            ThrottleReason::NoProgress | ThrottleReason::Congested
-        );
-        if brief && self.0.memory.skips_throttle(node) {
-            self.0.rt.yield_now().await;
-            return;
-        }
-        let tick_ms = self.0.settings.tick.as_millis().max(1);
-        let timeout = Span::from_millis(reason.timeout_ms(tick_ms));
-        self.0.wait_for_reason(node, who, reason, timeout).await;
+    fn reclaim(&self) -> &Reclaim {
+        self.0
     }
 }
