@@ -22,6 +22,7 @@ pub mod chunk;
 pub mod decision;
 pub mod drain;
 pub mod elastic;
+pub mod group_commit;
 pub mod history;
 pub mod limits;
 pub mod line;

@@ -25,6 +25,7 @@ use forebay_law::swapahead::{SwapaheadInputs, window_pages};
 use forebay_law::throttle::wakes_writeback_waiters;
 use forebay_law::watermark::{MarkSpacing, Watermarks, min_free_kib, watermarks};
 
+use crate::commits::group_commit;
 use crate::picture::{Axis, Curve, Knee, Picture};
 
 /// A law: its file and its picture.
@@ -45,11 +46,11 @@ macro_rules! laws {
 }
 
 /// All laws, reclaim first.
-pub(crate) const LAWS: [Law; 24] = laws![
+pub(crate) const LAWS: [Law; 25] = laws! {
     watermark, scan, shrink, elastic, refault, s3_fifo, readahead, reach, swapahead, throttle,
     limits, share, drain, at_risk, bandwidth, steady, position, rate, pause, pace, decision, chunk,
-    line, blame,
-];
+    group_commit, line, blame,
+};
 
 fn curve(name: &str, points: impl IntoIterator<Item = (u64, u64)>) -> Curve {
     Curve {

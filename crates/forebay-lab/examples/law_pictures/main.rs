@@ -5,6 +5,7 @@
 //! written, and the exit status is 1 if a file on disk is not what would be written, or if a law
 //! does not include its picture.
 
+mod commits;
 mod curves;
 mod page;
 mod picture;
