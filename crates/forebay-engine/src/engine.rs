@@ -101,7 +101,7 @@ impl Engine {
         let flusher = Flusher::over(&writeback);
         let throttle = Throttle::over(&flusher);
         let reclaim = Reclaim::over(&writeback, &budget);
-        let files = Files::over(&syncer, &throttle, &reclaim);
+        let files = Files::over(&writeback, &throttle, &reclaim);
         Ok(Arc::new(Engine {
             rt,
             settings,

@@ -282,27 +282,25 @@ pub(crate) struct Files {
     pub(crate) pages: Arc<Pages>,
     pub(crate) dirty: Arc<Dirty>,
     pub(crate) writeback: Arc<Writeback>,
-    pub(crate) syncer: Arc<Syncer>,
     pub(crate) throttle: Arc<Throttle>,
     pub(crate) reclaim: Arc<Reclaim>,
 }
 
 impl Files {
     pub(crate) fn over(
-        syncer: &Arc<Syncer>,
+        writeback: &Arc<Writeback>,
         throttle: &Arc<Throttle>,
         reclaim: &Arc<Reclaim>,
     ) -> Arc<Files> {
         Arc::new_cyclic(|me| Files {
             me: me.clone(),
-            rt: syncer.rt.clone(),
-            settings: syncer.settings.clone(),
-            accounts: syncer.accounts.clone(),
-            memory: syncer.memory.clone(),
-            pages: syncer.pages.clone(),
-            dirty: syncer.dirty.clone(),
-            writeback: syncer.writeback.clone(),
-            syncer: syncer.clone(),
+            rt: writeback.rt.clone(),
+            settings: writeback.settings.clone(),
+            accounts: writeback.accounts.clone(),
+            memory: writeback.memory.clone(),
+            pages: writeback.pages.clone(),
+            dirty: writeback.dirty.clone(),
+            writeback: writeback.clone(),
             throttle: throttle.clone(),
             reclaim: reclaim.clone(),
         })

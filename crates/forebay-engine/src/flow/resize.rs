@@ -80,7 +80,7 @@ impl Files {
             return Err(error);
         }
         // What was submitted before must not land after the cut.
-        self.syncer.writes_end(backing, object, &ALL_PAGES).await;
+        self.pages.writes_end(backing, object, &ALL_PAGES).await;
         let reported = self
             .writeback
             .report_length(backing, object, length_bytes, &guard)
@@ -105,7 +105,7 @@ impl Files {
         length_bytes: u64,
         guard: &ResizeGuard<'_>,
     ) -> Result<(), AccessError> {
-        self.syncer.writes_end(backing, object, &ALL_PAGES).await;
+        self.pages.writes_end(backing, object, &ALL_PAGES).await;
         let reported = self
             .writeback
             .report_length(backing, object, length_bytes, guard)
@@ -137,7 +137,7 @@ impl Files {
                 guard.set_length(before);
                 return Err(error);
             }
-            files.syncer.writes_end(&backing, object, &ALL_PAGES).await;
+            files.pages.writes_end(&backing, object, &ALL_PAGES).await;
             files.writeback.drop_surely(object, &backing, &pages).await;
             object.length_unsynced.store(false, Ordering::Release);
             if let Some(changes) = object.to_commit() {
@@ -242,7 +242,7 @@ impl Files {
         guard.discards(&pages);
         self.writeback.guards_drop(object, pages.clone()).await?;
         // What was submitted before must not land after the discard.
-        self.syncer.writes_end(backing, object, &pages).await;
+        self.pages.writes_end(backing, object, &pages).await;
         let request = Request {
             kind: IoKind::Discard,
             object: object.store_object(),

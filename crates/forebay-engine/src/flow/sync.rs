@@ -196,7 +196,7 @@ impl Syncer {
             let written = pin!(async {
                 let untried = Selection::all(Tag::Dirty, pages.clone()).awaited();
                 self.writeback.writeout(&backing, object, untried).await;
-                self.writes_end(&backing, object, pages).await;
+                self.pages.writes_end(&backing, object, pages).await;
             });
             let waiting = self.sync_waits(call, Cause::SyncWrites);
             let written = self
@@ -237,7 +237,7 @@ impl Syncer {
                 let before = put_back();
                 self.writeback.writeout(&backing, object, tagged).await;
                 let is_all_taken = self.next_to_write(object, pages).is_none();
-                self.writes_end(&backing, object, pages).await;
+                self.pages.writes_end(&backing, object, pages).await;
                 is_all_taken && put_back() == before
             });
             let waiting = self.sync_waits(call, Cause::SyncWrites);
@@ -302,7 +302,7 @@ impl Syncer {
             if self.next_in(object, Tag::InFlight, &first).is_none() {
                 return;
             }
-            self.writes_end(backing, object, &first).await;
+            self.pages.writes_end(backing, object, &first).await;
         }
     }
 
@@ -370,30 +370,6 @@ impl Syncer {
 
     fn next_in(&self, object: &ObjectState, tag: Tag, pages: &Range<u64>) -> Option<u64> {
         lock(&object.dirty).next_tagged(&self.pages.slab, tag, pages.clone())
-    }
-
-    /// Waits until every write of `pages` that was submitted up to now has ended.
-    pub(crate) async fn writes_end(
-        &self,
-        backing: &Backing,
-        object: &ObjectState,
-        pages: &Range<u64>,
-    ) {
-        let sequence = backing.next_sequence();
-        // If all pages are wanted, nothing is over before the writes up to that number are. If a
-        // part of them is wanted, each write that ends may have been the last.
-        let number = if *pages == ALL_PAGES { sequence } else { 0 };
-        loop {
-            let listener = object.written.listen_for(number);
-            // A page that is written again and again is in flight at every look. Unstable pages are
-            // in flight until they are committed.
-            if self.next_in(object, Tag::InFlight, pages).is_none()
-                || !backing.has_writes(object.number, 0..sequence)
-            {
-                return;
-            }
-            listener.await;
-        }
     }
 
     /// The page `page` is to be written and could not be taken, because somebody holds it. Waits

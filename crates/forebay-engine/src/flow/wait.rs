@@ -4,6 +4,7 @@
 use crate::counters::Counter;
 use crate::error::AccessError;
 use crate::event::Event;
+use crate::flow::sync::ALL_PAGES;
 use crate::marks::Mark;
 use crate::parts::{Accounts, Pages};
 use crate::state::backing::Backing;
@@ -122,6 +123,31 @@ impl Pages {
             if now != seen {
                 (seen, since) = (now, self.rt.now());
             }
+        }
+    }
+
+    /// Waits until every write of `pages` that was submitted up to now has ended. The caller bounds
+    /// this wait, or has a task of its own.
+    pub(crate) async fn writes_end(
+        &self,
+        backing: &Backing,
+        object: &ObjectState,
+        pages: &Range<u64>,
+    ) {
+        let sequence = backing.next_sequence();
+        // If all pages are wanted, nothing is over before the writes up to that number are. If a
+        // part of them is wanted, each write that ends may have been the last.
+        let number = if *pages == ALL_PAGES { sequence } else { 0 };
+        let next_in_flight =
+            || lock(&object.dirty).next_tagged(&self.slab, Tag::InFlight, pages.clone());
+        loop {
+            let listener = object.written.listen_for(number);
+            // A page that is written again and again is in flight at every look. Unstable pages are
+            // in flight until they are committed.
+            if next_in_flight().is_none() || !backing.has_writes(object.number, 0..sequence) {
+                return;
+            }
+            listener.await;
         }
     }
 }
