@@ -17,19 +17,13 @@ use crate::state::index::key;
 use crate::state::object::ObjectState;
 use crate::state::outstanding::token;
 use crate::state::stamp::Stamp;
-use forebay_base::Span;
 use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_base::{Instant, Span};
+use forebay_law::group_commit::{LOOK_US, is_worth_a_commit, rest_ns};
+use forebay_rt::wait::Listener;
 use forebay_store::{Durability, Failure, Io, IoKind, StoreError};
+use std::pin::pin;
 use std::sync::Arc;
-
-/// A commit beside the writes begins only when this many times as long has passed as the last one
-/// took: on a device that writes nothing meanwhile, it costs a ninth of the rate at most.
-const REST: u64 = 8;
-
-/// How long a caller relies on another one that works for both. That caller need not go on: its
-/// program may have left its future alone. In virtual time nothing else ends at such an instant,
-/// so that a wake-up that came is told from one that did not.
-pub(super) const PATIENCE: Span = Span::from_nanos(20_000_003);
 
 impl Writeback {
     /// Makes all finished writes of `object`, and its length, durable: by a commit of its own, or
@@ -54,41 +48,59 @@ impl Writeback {
             return Committed::Durable;
         };
         let asked = self.rt.now();
-        let mut is_impatient = false;
+        let longest = self.settings.answer_timeout;
         loop {
             match object.commits.join(number) {
                 // It may be a later commit, which covers what the expected one did. What failed in
                 // between is in the object's sequence of errors.
                 Joined::Ended(result) => return result,
-                Joined::Begun => {
-                    if is_impatient {
-                        self.accounts
-                            .overdue("a caller that begins the next commit", PATIENCE);
-                    }
-                    self.begin_commit(backing, object);
-                }
+                Joined::Begun => self.begin_commit(backing, object),
                 Joined::UnderWay {
                     listener,
-                    is_needed,
+                    is_needed: true,
                 } => {
-                    let patience = if is_needed { Span::MAX } else { PATIENCE };
-                    let patience = patience.min(self.settings.answer_timeout);
-                    is_impatient = self.rt.timeout(patience, listener).await.is_err();
-                    let longest = self.settings.answer_timeout;
-                    let may_wait = !is_needed && self.rt.now().since(asked) < longest;
-                    if !is_impatient || may_wait {
-                        continue;
-                    }
-                    if is_needed {
+                    if self.rt.timeout(longest, listener).await.is_err() {
                         self.accounts.mark(Mark::CommitOverdue);
                         self.accounts.overdue("commit", longest);
-                    } else {
-                        self.accounts.mark(Mark::CommitTurnOverdue);
+                        return Committed::NoAnswer;
                     }
-                    return Committed::NoAnswer;
+                }
+                Joined::UnderWay { listener, .. } => {
+                    if !self.turn_comes(object, listener, asked + longest).await {
+                        self.accounts.mark(Mark::CommitTurnOverdue);
+                        return Committed::NoAnswer;
+                    }
                 }
             }
         }
+    }
+
+    /// Waits for the end of the commit before the one that the caller needs. `listener` wakes the
+    /// caller if it is to begin its commit, or if that one has ended. If another caller was woken
+    /// to begin it and does not, because its program has left its future alone, this caller does.
+    /// False if none of that happened until `deadline`.
+    async fn turn_comes(
+        &self,
+        object: &ObjectState,
+        listener: Listener<'_>,
+        deadline: Instant,
+    ) -> bool {
+        let look = Span::from_micros(LOOK_US).min(self.settings.answer_timeout);
+        let mut listener = pin!(listener);
+        let mut was_idle = false;
+        while self.rt.timeout(look, listener.as_mut()).await.is_err() {
+            let is_idle = !object.commits.is_under_way();
+            if was_idle && is_idle {
+                let what = "a caller that begins the next commit";
+                self.accounts.overdue(what, look);
+                return true;
+            }
+            if self.rt.now() >= deadline {
+                return false;
+            }
+            was_idle = is_idle;
+        }
+        true
     }
 
     /// Begins a commit beside the writes of an unstable store, once at least `pages` pages wait for
@@ -97,9 +109,7 @@ impl Writeback {
         let uncommitted = backing.counts.uncommitted.load(Ordering::Relaxed);
         let under_way = backing.counts.writeback.load(Ordering::Relaxed);
         let to_free = backing.counts.reclaimable.load(Ordering::Relaxed) + under_way;
-        // What this commit does not cover needs a later one, which waits for it. That is worth
-        // while if there is much to do.
-        let is_enough = uncommitted >= pages && to_free >= pages.saturating_mul(3);
+        let is_enough = is_worth_a_commit(uncommitted, to_free, pages);
         let is_time = || self.rt.now() >= *lock(&backing.commits.next_commit_beside);
         if !is_enough || object.commits.is_under_way() || !is_time() {
             return;
@@ -201,7 +211,8 @@ impl Writeback {
         let now = self.rt.now();
         let took = now.since(submitted);
         backing.answers.times.note(IoKind::Commit, took);
-        *lock(&backing.commits.next_commit_beside) = now + took.saturating_mul(REST);
+        *lock(&backing.commits.next_commit_beside) =
+            now + Span::from_nanos(rest_ns(took.as_nanos()));
         drop(at_work);
         let result = match answered {
             Ok(()) => Committed::Durable,

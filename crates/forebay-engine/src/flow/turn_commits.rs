@@ -13,14 +13,9 @@ use crate::state::commit_line::{Committed, Joined};
 use crate::state::object::ObjectState;
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::sync::lock;
+use forebay_law::group_commit::is_short_turn;
 use std::ops::Range;
 use std::sync::Arc;
-
-const MS_PER_S: u64 = 1_000;
-/// A turn that takes its store longer than this is committed after the next one. The store stands
-/// still for an answer then, a small part of that time; two such turns under way would leave its
-/// writers no room, who would wait for a whole turn to end.
-const SHORT_TURN_MS: u64 = 300;
 
 /// A turn whose writes a commit has to follow. Its object is not forgotten meanwhile.
 #[derive(Debug)]
@@ -93,7 +88,7 @@ impl Writeback {
         let object = &turn.object;
         let has_ended = !backing.has_writes(object.number, turn.writes.clone());
         let average = lock(&backing.rates).bandwidth.average_pages_per_s;
-        let is_short = pages * MS_PER_S <= average.saturating_mul(SHORT_TURN_MS);
+        let is_short = is_short_turn(pages, average);
         (has_ended && is_short && !is_late && backing.changes_to_commit(object).is_some())
             .then(|| object.commits.number_for(object.changes()))
     }

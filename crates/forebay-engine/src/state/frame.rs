@@ -98,10 +98,16 @@ pub(crate) mod flag {
         | PIECE;
 }
 
+/// The longest piece of a failed write is two to the power of this many pages.
+const LONGEST_PIECE: u32 = 14;
+
+/// A write of any size that has failed this often was tried page by page.
+pub(crate) const HALVINGS: u32 = LONGEST_PIECE + 2;
+
 /// The flags of the pages of a failed write of `pages` pages: the next write has half as many.
 pub(crate) fn halved(pages: usize) -> u64 {
     let half = pages.div_ceil(2).next_power_of_two();
-    u64::from(half.trailing_zeros().min(14) + 1) << flag::PIECE_SHIFT
+    u64::from(half.trailing_zeros().min(LONGEST_PIECE) + 1) << flag::PIECE_SHIFT
 }
 
 /// The most pages that a write of the page of `word` may have.
@@ -505,5 +511,21 @@ impl Drop for ExclusiveHold<'_> {
             "an exclusive hold is dropped once"
         );
         self.table.wake(self.frame, before);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_fails_again_and_again_comes_down_to_single_pages() {
+        for longest in [1, 2, 3, 255, 256, 1 << 15, 1 << 20, usize::MAX >> 1] {
+            let mut pages = longest;
+            for _ in 1..HALVINGS {
+                pages = piece_of(halved(pages));
+            }
+            assert_eq!(pages, 1, "{longest}");
+        }
     }
 }
