@@ -7,7 +7,9 @@
 use super::super::client::PAGE;
 use super::super::scene::{Crew, Moment, Observer, Request, Scene, SceneIo, Site, judge};
 use super::super::verdict::{Oracle, Violation};
+use super::drain::FLOOR_PAGES;
 use forebay_base::{Instant, Prng, Span};
+use forebay_engine::Settings;
 use forebay_engine::Settings;
 use forebay_store::{Durability, IoKind};
 use std::collections::BTreeMap;
@@ -19,8 +21,6 @@ const LENGTH: Span = Span::from_secs(36);
 const SETTLED: Span = Span::from_secs(14);
 /// A page counts as dirty from the beginning of its call, which may be held up for this time.
 const GRACE: Span = Span::from_millis(500);
-/// Requests that keep a store busy, and their most pages: those of the law of drain, by its page.
-const FLOOR_PAGES: u64 = 4 * 256;
 
 fn draw(chance: &mut Prng) -> Scene {
     let pages_per_s = 1_600 << chance.below(3);

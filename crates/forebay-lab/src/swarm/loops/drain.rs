@@ -9,6 +9,9 @@
 
 use forebay_base::{Instant, Span};
 
+/// What keeps a store of a bare rate busy, whatever its promise is: four requests of 256 pages (the
+/// drain law).
+pub(super) const FLOOR_PAGES: u64 = 4 * 256;
 /// The rate of a new store is known after two windows of the average, and that of one whose rate
 /// changed, with the limit that follows from it, after five.
 const NEW: Span = Span::from_secs(8);

@@ -4,9 +4,11 @@
 
 use super::super::scene::{Crew, Moment, Observer, Scene, SceneIo, Site, judge};
 use super::super::verdict::{Oracle, Violation};
-use super::drain::{Drain, Seen};
+use super::drain::{Drain, FLOOR_PAGES, Seen};
 use forebay_base::{Instant, Prng, Span};
 use forebay_engine::Settings;
+use forebay_engine::Settings;
+use forebay_engine::settings::{BackingSettings, DirtyKnobs};
 use forebay_engine::settings::{BackingSettings, DirtyKnobs};
 use forebay_store::{Fault, FaultAction, IoKind, ObjectId};
 use std::collections::BTreeMap;
@@ -15,8 +17,6 @@ const LOOK: Span = Span::from_millis(20);
 /// How long a world lasts, and when rates change in it.
 const LENGTH: Span = Span::from_secs(48);
 const CHANGE: Span = Span::from_secs(16);
-/// Requests that keep a store busy, and their most pages: those of the law, by its page.
-const FLOOR_PAGES: u64 = 4 * 256;
 /// A writer may be held up for this time, and for so many times that in which its store takes what
 /// all its writers write in one call.
 const LONGEST: Span = Span::from_secs(2);
