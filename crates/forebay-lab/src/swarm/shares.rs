@@ -139,7 +139,7 @@ struct Shares {
 }
 
 impl Observer for Shares {
-    fn io(&mut self, _moment: Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
+    fn io(&mut self, _moment: &Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
         if let SceneIo::CallEnds(call, true) = io
             && call.store == 0
         {
@@ -149,7 +149,7 @@ impl Observer for Shares {
     }
 
     /// Compares what the writers got in the window, at its end.
-    fn look(&mut self, moment: Moment<'_>) -> Option<Violation> {
+    fn look(&mut self, moment: &Moment<'_>) -> Option<Violation> {
         let passed = Span::from_nanos(moment.now.as_nanos());
         if passed < WARM_UP {
             return None;

@@ -89,7 +89,7 @@ impl Ages {
 }
 
 impl Observer for Ages {
-    fn io(&mut self, moment: Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
+    fn io(&mut self, moment: &Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
         match io {
             SceneIo::CallBegins(call) => {
                 for page in call.pages.clone() {
@@ -108,7 +108,7 @@ impl Observer for Ages {
         None
     }
 
-    fn look(&mut self, moment: Moment<'_>) -> Option<Violation> {
+    fn look(&mut self, moment: &Moment<'_>) -> Option<Violation> {
         let from = Instant::ZERO + SETTLED;
         let judged = self.since.iter().filter(|(_, since)| **since >= from);
         let ((object, page), since) = judged.min_by_key(|(_, since)| **since)?;

@@ -150,7 +150,7 @@ impl OfStore {
 }
 
 impl Observer for Promises {
-    fn io(&mut self, moment: Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
+    fn io(&mut self, moment: &Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
         // The mute store is not among them.
         let of_store = self.stores.get_mut(io.store())?;
         match io {
@@ -166,8 +166,8 @@ impl Observer for Promises {
         None
     }
 
-    fn look(&mut self, moment: Moment<'_>) -> Option<Violation> {
-        let seen = moment.cache.statistics();
+    fn look(&mut self, moment: &Moment<'_>) -> Option<Violation> {
+        let seen = moment.statistics();
         for (number, of_store) in self.stores.iter_mut().enumerate() {
             let backing = &seen.backings[number];
             let levels = Seen {

@@ -74,15 +74,15 @@ struct Strict {
 }
 
 impl Strict {
-    fn note(&mut self, moment: Moment<'_>, change: impl FnOnce(&mut Work)) -> Option<Violation> {
+    fn note(&mut self, moment: &Moment<'_>, change: impl FnOnce(&mut Work)) -> Option<Violation> {
         let what = self.work.note(moment.now, change)?;
         let turn = self.turn;
         Some(Oracle::Work.finds(format!("strict store, turn {turn}: {what}")))
     }
 
     /// All that is dirty of the strict store is due.
-    fn sees(&mut self, moment: Moment<'_>) -> Option<Violation> {
-        let seen = &moment.cache.statistics().backings[0];
+    fn sees(&mut self, moment: &Moment<'_>) -> Option<Violation> {
+        let seen = &moment.statistics().backings[0];
         let dirty = Dirty {
             reclaimable: seen.reclaimable,
             writeback: seen.writeback,
@@ -94,7 +94,7 @@ impl Strict {
 }
 
 impl Observer for Strict {
-    fn io(&mut self, moment: Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
+    fn io(&mut self, moment: &Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
         if io.store() != 0 {
             return None;
         }
@@ -119,7 +119,7 @@ impl Observer for Strict {
         }
     }
 
-    fn look(&mut self, moment: Moment<'_>) -> Option<Violation> {
+    fn look(&mut self, moment: &Moment<'_>) -> Option<Violation> {
         self.sees(moment)
     }
 }

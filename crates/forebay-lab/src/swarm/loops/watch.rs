@@ -201,7 +201,7 @@ impl Watch {
 }
 
 impl Observer for Watch {
-    fn io(&mut self, moment: Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
+    fn io(&mut self, moment: &Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
         let now = moment.now;
         match io {
             SceneIo::CallBegins(call) => self.call_begins(now, call),
@@ -209,12 +209,12 @@ impl Observer for Watch {
             SceneIo::RequestBegins(request) => {
                 if is_write(request) {
                     self.request_begins(now, request);
-                    self.gauges(now, &moment.cache.statistics());
+                    self.gauges(now, moment.statistics());
                 }
             }
             SceneIo::RequestEnds(request, is_done) => {
                 if is_write(request) {
-                    self.gauges(now, &moment.cache.statistics());
+                    self.gauges(now, moment.statistics());
                     self.request_ends(now, request, is_done);
                 }
             }
@@ -225,8 +225,8 @@ impl Observer for Watch {
         self.found.take()
     }
 
-    fn look(&mut self, moment: Moment<'_>) -> Option<Violation> {
-        self.gauges(moment.now, &moment.cache.statistics());
+    fn look(&mut self, moment: &Moment<'_>) -> Option<Violation> {
+        self.gauges(moment.now, moment.statistics());
         self.found.take()
     }
 }

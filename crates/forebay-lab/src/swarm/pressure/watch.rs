@@ -9,8 +9,11 @@ use super::keeper::Keeper;
 use super::load::Load;
 use super::writeback::Written;
 use forebay_base::Span;
+use forebay_engine::Statistics;
+use forebay_engine::event::Event;
 use forebay_engine::event::Event;
 use forebay_engine::lab::LabCache;
+use forebay_engine::statistics::ZoneStatistics;
 use forebay_engine::statistics::ZoneStatistics;
 use forebay_engine::{Cache, Statistics};
 use forebay_law::throttle::ThrottleReason;
@@ -44,11 +47,11 @@ impl Watch {
     }
 
     /// Looks at zones and callers.
-    fn judge(&mut self, moment: Moment<'_>) -> Option<String> {
-        let (now, seen) = (moment.now, moment.cache.statistics());
+    fn judge(&mut self, moment: &Moment<'_>) -> Option<String> {
+        let (now, seen) = (moment.now, moment.statistics());
         let flags = moment.cache.check_flags();
         for (node, keeper) in self.keepers.iter_mut().enumerate() {
-            let what = keeper.look(now, &zones_of(&seen, node));
+            let what = keeper.look(now, &zones_of(seen, node));
             if what.is_some() {
                 return what;
             }
@@ -66,14 +69,14 @@ impl Watch {
     }
 
     /// Looks at the marks of all pages.
-    fn judge_marks(moment: Moment<'_>) -> Option<String> {
+    fn judge_marks(moment: &Moment<'_>) -> Option<String> {
         let what = moment.cache.check_marks().into_iter().next()?;
         let now_ms = moment.now.as_millis();
         Some(format!("at {now_ms} ms {what} (spec/reclaim.md)"))
     }
 
-    fn kswapd_sleeps(&mut self, cache: &Cache, node: usize) -> Option<String> {
-        let what = self.keepers[node].sleeps(&zones_of(&cache.statistics(), node));
+    fn kswapd_sleeps(&mut self, moment: &Moment<'_>, node: usize) -> Option<String> {
+        let what = self.keepers[node].sleeps(&zones_of(moment.statistics(), node));
         what.map(|what| format!("node {node}: {what}"))
     }
 }
@@ -86,13 +89,13 @@ fn zones_of(seen: &Statistics, node: usize) -> Vec<&ZoneStatistics> {
 }
 
 impl Observer for Watch {
-    fn event(&mut self, moment: Moment<'_>, event: &Event) -> Option<Violation> {
+    fn event(&mut self, moment: &Moment<'_>, event: &Event) -> Option<Violation> {
         let what = match *event {
             Event::MmVmscanKswapdWake { nid, .. } => {
                 self.keepers[nid].wakes();
                 None
             }
-            Event::MmVmscanKswapdSleep { nid } => self.kswapd_sleeps(moment.cache, nid),
+            Event::MmVmscanKswapdSleep { nid } => self.kswapd_sleeps(moment, nid),
             Event::MmVmscanLruShrinkInactive {
                 nid, nr_reclaimed, ..
             } if nr_reclaimed > 0 => {
@@ -123,7 +126,7 @@ impl Observer for Watch {
         Some(Oracle::Reclaim.finds(what?))
     }
 
-    fn io(&mut self, moment: Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
+    fn io(&mut self, moment: &Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
         match io {
             SceneIo::CallBegins(call) if call.store == self.read => {
                 self.callers.call_begins(call.object.0);
@@ -140,7 +143,7 @@ impl Observer for Watch {
         None
     }
 
-    fn look(&mut self, moment: Moment<'_>) -> Option<Violation> {
+    fn look(&mut self, moment: &Moment<'_>) -> Option<Violation> {
         self.looks += 1;
         let what = self.judge(moment).or_else(|| {
             let is_due = self.looks.is_multiple_of(LOOKS_AT_MARKS);

@@ -74,7 +74,7 @@ impl Busy {
 }
 
 impl Observer for Busy {
-    fn event(&mut self, moment: Moment<'_>, event: &Event) -> Option<Violation> {
+    fn event(&mut self, moment: &Moment<'_>, event: &Event) -> Option<Violation> {
         if let Event::BalanceDirtyPages { bdi, record, .. } = event {
             let pause = Span::from_micros(record.pause_us);
             let (from, until) = if record.limit == PauseLimit::Unmeasured {
@@ -89,7 +89,7 @@ impl Observer for Busy {
         None
     }
 
-    fn io(&mut self, moment: Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
+    fn io(&mut self, moment: &Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
         let found = self.judge(moment.now);
         let store = &mut self.stores[io.store()];
         match io {
@@ -103,8 +103,8 @@ impl Observer for Busy {
         found
     }
 
-    fn look(&mut self, moment: Moment<'_>) -> Option<Violation> {
-        let seen = moment.cache.statistics();
+    fn look(&mut self, moment: &Moment<'_>) -> Option<Violation> {
+        let seen = moment.statistics();
         for (store, seen) in self.stores.iter_mut().zip(&seen.backings) {
             if seen.reclaimable == 0 {
                 store.idle_since = moment.now;

@@ -5,8 +5,11 @@ use forebay_base::Instant;
 use forebay_base::sync::{Mutex, lock};
 use forebay_engine::Cache;
 use forebay_engine::event::{Event, EventSink};
+use forebay_engine::event::{Event, EventSink};
+use forebay_engine::{Cache, Statistics};
 use forebay_rt::Rt;
 use forebay_store::ObjectId;
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -53,26 +56,41 @@ impl SceneIo<'_> {
 }
 
 /// The instant of an observation.
-#[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Moment<'a> {
     pub(in super::super) now: Instant,
     pub(in super::super) cache: &'a Cache,
+    /// Computed once for all oracles, when the first of them asks.
+    statistics: OnceCell<Statistics>,
+}
+
+impl<'a> Moment<'a> {
+    fn new(now: Instant, cache: &'a Cache) -> Moment<'a> {
+        Moment {
+            now,
+            cache,
+            statistics: OnceCell::new(),
+        }
+    }
+
+    pub(in super::super) fn statistics(&self) -> &Statistics {
+        self.statistics.get_or_init(|| self.cache.statistics())
+    }
 }
 
 /// An oracle. Each call returns what is wrong, if anything is.
 pub(in super::super) trait Observer: Send + 'static {
     /// The engine reports an event.
-    fn event(&mut self, _moment: Moment<'_>, _event: &Event) -> Option<Violation> {
+    fn event(&mut self, _moment: &Moment<'_>, _event: &Event) -> Option<Violation> {
         None
     }
 
     /// A call or a request begins or ends.
-    fn io(&mut self, _moment: Moment<'_>, _io: SceneIo<'_>) -> Option<Violation> {
+    fn io(&mut self, _moment: &Moment<'_>, _io: SceneIo<'_>) -> Option<Violation> {
         None
     }
 
     /// A look between them.
-    fn look(&mut self, _moment: Moment<'_>) -> Option<Violation> {
+    fn look(&mut self, _moment: &Moment<'_>) -> Option<Violation> {
         None
     }
 }
@@ -146,17 +164,15 @@ impl Watch {
     fn observe(
         &self,
         now: Instant,
-        see: impl Fn(&mut dyn Observer, Moment<'_>) -> Option<Violation>,
+        see: impl Fn(&mut dyn Observer, &Moment<'_>) -> Option<Violation>,
     ) {
         let Some(cache) = lock(&self.cache).clone() else {
             return;
         };
-        let cache = &cache;
         let observers = lock(&self.state).observers.take();
         let mut observers = observers.expect("calls and looks do not come while they observe");
-        let mut found = first_found(&mut observers, |observer| {
-            see(observer, Moment { now, cache })
-        });
+        let moment = Moment::new(now, &cache);
+        let mut found = first_found(&mut observers, |observer| see(observer, &moment));
         loop {
             let mut state = lock(&self.state);
             state.found = state.found.take().or(found);
@@ -165,9 +181,8 @@ impl Watch {
                 return;
             };
             drop(state);
-            found = first_found(&mut observers, |observer| {
-                observer.event(Moment { now, cache }, &event)
-            });
+            let moment = Moment::new(now, &cache);
+            found = first_found(&mut observers, |observer| observer.event(&moment, &event));
         }
     }
 }

@@ -157,7 +157,7 @@ fn judge_inputs(record: &PauseRecord, bdi: usize, seen: &Statistics) -> Option<S
 }
 
 impl Observer for Recomputed {
-    fn event(&mut self, moment: Moment<'_>, event: &Event) -> Option<Violation> {
+    fn event(&mut self, moment: &Moment<'_>, event: &Event) -> Option<Violation> {
         let (bdi, what) = match *event {
             Event::BdiDirtyRatelimit {
                 bdi,
@@ -176,8 +176,10 @@ impl Observer for Recomputed {
                     .then(|| format!("{record:?} is recorded, but its inputs give {again:?}"));
                 let of_store = self.store(bdi);
                 let what = differs.or_else(|| of_store.judge(moment.now, &record));
-                let seen = || moment.cache.statistics();
-                (bdi, what.or_else(|| judge_inputs(&record, bdi, &seen())))
+                (
+                    bdi,
+                    what.or_else(|| judge_inputs(&record, bdi, moment.statistics())),
+                )
             }
             _ => return None,
         };
