@@ -1,7 +1,7 @@
 //! A machine is switched on, work runs on it, and what is left is recorded.
 
 use crate::outcome::{Outcome, Setting};
-use crate::run::{Ending, Plan, Ready, RunError};
+use crate::plan::{Ending, Plan, Ready, RunError};
 use crate::workload;
 use crate::world::{self, Booted, Platform, World, WorldError};
 use forebay_rt::block_on;

@@ -50,6 +50,7 @@ mod launch;
 mod look;
 pub mod machine;
 pub mod outcome;
+mod plan;
 pub mod probe;
 pub mod report;
 pub mod reproduction;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::report::{Comparison, table};
-use crate::world;
+use crate::world::{self, Platform};
 use std::path::Path;
 
 /// A run of a few milliseconds.

@@ -21,10 +21,9 @@ pub(crate) use error::Source;
 pub(crate) use known::SCENARIO;
 
 use crate::expect::{Expectation, judge};
-use crate::launch::launch;
 use crate::machine::Machine;
 use crate::outcome::Outcome;
-use crate::run::{Plan, Ready, RunError};
+use crate::workload::Work;
 use crate::world::World;
 use forebay_base::Span;
 use progress::Progress;
@@ -105,20 +104,18 @@ impl Scenario {
     }
 }
 
-/// Runs `scenario` on the machine of `ready` and judges what it expects.
+/// Runs `scenario` on the machine that `launch` switches on, and judges what it expects.
 ///
 /// # Errors
-/// [`RunError`].
-pub(crate) fn run(
+/// Those of `launch`.
+pub(crate) fn run<E>(
     scenario: &Arc<Scenario>,
-    plan: &Plan,
-    ready: &Ready,
-) -> Result<Outcome, RunError> {
+    launch: impl FnOnce(Box<dyn FnOnce(World) -> Work>) -> Result<Outcome, E>,
+) -> Result<Outcome, E> {
     let progress = Arc::new(Progress::new(scenario));
     let (script, seen) = (scenario.clone(), progress.clone());
-    let body =
-        |world: World| -> crate::workload::Work { Box::pin(play::play(world, script, seen)) };
-    let mut outcome = launch(plan, ready, body)?;
+    let body = |world: World| -> Work { Box::pin(play::play(world, script, seen)) };
+    let mut outcome = launch(Box::new(body))?;
     progress.add_columns(&mut outcome.series);
     outcome.expectations = judge(&scenario.expectations, &outcome);
     if !scenario.sampled.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::WorldError;
 use super::volume::{Answer, Volume};
-use crate::run::RunError;
+use crate::plan::RunError;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_store::{FileStore, FileStoreSettings, ObjectId, OpenMode};
