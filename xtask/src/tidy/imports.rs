@@ -8,15 +8,11 @@ use super::Finding;
 use crate::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The circles that nobody has opened yet, by crate and the files in them. The list can only
-/// shrink.
-const KNOWN: &[(&str, &[&str])] = &[("forebay-lab", &["swarm/crash", "swarm/store"])];
-
 /// The path of a module from the root of its crate.
 type Module = Vec<String>;
 type Graph = BTreeMap<Module, BTreeSet<Module>>;
 
-/// The circles that are not known, and those that are known and not there.
+/// The circles of each crate.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let mut crates: BTreeMap<&str, BTreeMap<Module, &Source>> = BTreeMap::new();
     for source in sources {
@@ -25,29 +21,11 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
         }
     }
     let mut findings = Vec::new();
-    for (name, modules) in &crates {
-        let mut known: Vec<&[&str]> = KNOWN
-            .iter()
-            .filter(|(of, _)| of == name)
-            .map(|(_, files)| *files)
-            .collect();
+    for modules in crates.values() {
         for circle in circles(&graph(modules)) {
             let files: Vec<String> = circle.iter().map(|module| module.join("/")).collect();
-            if let Some(at) = known.iter().position(|known| *known == files) {
-                known.swap_remove(at);
-                continue;
-            }
             let message = format!("a circle of imports: {}", files.join(", "));
             findings.push(Finding::new(modules[&circle[0]], 1, message));
-        }
-        for opened in known {
-            let message = format!("there is no circle of {} any more", opened.join(", "));
-            findings.extend(
-                modules
-                    .values()
-                    .next()
-                    .map(|at| Finding::new(at, 1, message)),
-            );
         }
     }
     findings

@@ -1,7 +1,6 @@
 //! The crash: the moment at which the power fails. It is chosen among the moments at which a store
 //! changes.
 
-use super::store::CrashStore;
 use forebay_base::Prng;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
@@ -13,13 +12,19 @@ use std::sync::{Arc, Weak};
 /// What one store holds after the crash.
 pub(super) type Image = BTreeMap<ObjectId, Vec<u8>>;
 
+/// A store of which something is left after a crash.
+pub(super) trait Imaged: Send + Sync {
+    /// What a loss of power leaves.
+    fn image(&self, chance: Prng) -> Image;
+}
+
 /// Counts what happens in all stores. It takes the images when the count is reached.
 #[derive(Debug)]
 pub(super) struct CrashSwitch {
     left: AtomicU64,
     crashed: Arc<AtomicBool>,
     images: Mutex<Vec<Image>>,
-    stores: Mutex<Vec<Weak<CrashStore>>>,
+    stores: Mutex<Vec<Weak<dyn Imaged>>>,
     chance: Prng,
     /// Woken when it is pulled.
     news: Arc<WaitQueue>,
@@ -38,8 +43,8 @@ impl CrashSwitch {
         })
     }
 
-    pub(super) fn watch(&self, store: &Arc<CrashStore>) {
-        lock(&self.stores).push(Arc::downgrade(store));
+    pub(super) fn watch(&self, store: Weak<dyn Imaged>) {
+        lock(&self.stores).push(store);
     }
 
     /// The flag that the ledgers look at.

@@ -4,7 +4,7 @@
 //! and was not committed may be gone after a crash, in units of a sector. What is in flight may be
 //! done, in part or not at all. The store is used on one thread alone, that of its virtual runtime.
 
-use super::crash::{CrashSwitch, Image};
+use super::crash::{CrashSwitch, Image, Imaged};
 use super::crash_disk::{Act, CrashDisk, Luck};
 use super::fault::{Effect, Fault};
 use super::io_rules::{sum_of, write_one_place};
@@ -139,7 +139,7 @@ impl CrashStore {
                 is_ended: false,
             }),
         });
-        store.switch.watch(&store);
+        store.switch.watch(store.me.clone());
         store
     }
 
@@ -237,30 +237,6 @@ impl CrashStore {
         judge(state.objects.get(&object).unwrap_or(&nothing))
     }
 
-    /// What a loss of power leaves.
-    pub(super) fn image(&self, chance: Prng) -> Image {
-        let state = lock(&self.state);
-        let mut luck = Luck::draw(chance);
-        let mut in_flight: BTreeMap<ObjectId, Vec<Act>> = BTreeMap::new();
-        for waiting in state.waiting.values() {
-            if let Some(act) = act_of(&waiting.io) {
-                in_flight
-                    .entry(waiting.io.request().object)
-                    .or_default()
-                    .push(act);
-            }
-        }
-        let nothing = CrashDisk::default();
-        let objects = state.objects.keys().chain(in_flight.keys());
-        let objects: std::collections::BTreeSet<_> = objects.copied().collect();
-        let image = |object: ObjectId| {
-            let disk = state.objects.get(&object).unwrap_or(&nothing);
-            let acts = in_flight.get(&object).map_or(&[][..], Vec::as_slice);
-            (object, disk.image(acts, &mut luck))
-        };
-        objects.into_iter().map(image).collect()
-    }
-
     fn carry_out(&self, number: u64) {
         self.switch.tick();
         let done = lock(&self.state).carry_out(number, self.geometry.durability);
@@ -281,6 +257,31 @@ impl CrashStore {
             Some(failure) => io.fail(failure),
         }
         self.switch.tick();
+    }
+}
+
+impl Imaged for CrashStore {
+    fn image(&self, chance: Prng) -> Image {
+        let state = lock(&self.state);
+        let mut luck = Luck::draw(chance);
+        let mut in_flight: BTreeMap<ObjectId, Vec<Act>> = BTreeMap::new();
+        for waiting in state.waiting.values() {
+            if let Some(act) = act_of(&waiting.io) {
+                in_flight
+                    .entry(waiting.io.request().object)
+                    .or_default()
+                    .push(act);
+            }
+        }
+        let nothing = CrashDisk::default();
+        let objects = state.objects.keys().chain(in_flight.keys());
+        let objects: std::collections::BTreeSet<_> = objects.copied().collect();
+        let image = |object: ObjectId| {
+            let disk = state.objects.get(&object).unwrap_or(&nothing);
+            let acts = in_flight.get(&object).map_or(&[][..], Vec::as_slice);
+            (object, disk.image(acts, &mut luck))
+        };
+        objects.into_iter().map(image).collect()
     }
 }
 
