@@ -8,30 +8,30 @@
 //!   systems; what is impossible, and in which line. To add one: a TOML text, and its name in
 //!   `machine/ships.rs`.
 //! - `device`, `filesystem`: how long a transfer takes and where a file lies; stores of the
-//!   engine. To add one: a model beside the others.
+//!   engine. To add one: a file with its model, and a device in `catalogue.toml`.
 //! - `world`: what a workload sees: processes, files, mappings, time; the same on a real folder.
-//!   To add one: nothing: it is meant to stay small.
+//!   It is meant to stay small.
 //! - `workload`: one file for each: knobs, loops, own figures. To add one: a file, and its entry
 //!   in `workload::ALL`.
-//! - `probe`: the engine's events counted, levels once a second, figures by their published
+//! - `probe`: counts of the engine's events, levels once a second, figures by their published
 //!   formulas. To add one: a line in `figures.rs` or `series.rs`.
-//! - `scenario`, `expect`: a TOML file into a machine, its processes and events; what must hold,
-//!   in control terms. To add one: a file in `scenarios/`.
+//! - `scenario`, `expect`: read a TOML file of a machine, its processes, its events, and what must
+//!   hold in control terms. To add one: a file in `scenarios/`.
 //! - `swarm/loops/soak`: scenes of writers and stores with a rate, played on a given runtime, real
 //!   or virtual; oracles that hold in any timing. To add one: a scene in `scenes.rs`.
 //! - `swarm/scene`: a scene (stores, crews) on a stage in virtual time, and what an oracle sees of
 //!   it. To add one: a side world in `side_world.rs`, which draws a scene and judges it by an
 //!   `Observer`.
-//! - `swarm`: a seed into stores, faults and workloads; a byte model, crash images and books that
-//!   judge them. To add one: a role in `roles.rs`, a fault in `fault.rs`.
-//! - `outcome`, `report`, `reproduction`: plain values; tables, pictures, judgements of them.
+//! - `swarm`: draws stores, faults and workloads from a seed, and judges them by a byte model,
+//!   crash images and books. To add one: a role in `roles.rs`, a fault in `fault.rs`.
+//! - `outcome`, `report`, `reproduction`: plain values, and their tables, pictures and judgements.
 //!
 //! ```text
 //! run::Plan             names and knobs
 //!   Plan::check            looked up: workload, machine, policy; unknown ones listed
 //!   world::simulate        Virtual + Cache + devices, stores, swap (world/boot.rs)
 //!   Workload::run          async code over World; ready with its last foreground process
-//!   World::open_window     measuring begins; a workload that prepares something says it again
+//!   World::open_window     measuring begins; again after the preparations of a workload
 //!   World::outcome         counters after less before, figures, series, stalls, devices, hash
 //! ```
 //!

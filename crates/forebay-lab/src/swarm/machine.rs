@@ -1,11 +1,11 @@
-//! The machine of a world that is judged beside a run, and its cache.
+//! The machine of a side world, and its cache.
 
 use forebay_engine::event::EventSink;
 use forebay_engine::{Cache, Parts, Settings};
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use std::sync::Arc;
 
-/// A machine in virtual time whose chances are those of `seed`.
+/// A machine in virtual time with the chances of `seed`.
 pub(super) fn machine_of(seed: u64) -> Virtual {
     Virtual::new(VirtualSettings {
         seed,
@@ -13,7 +13,7 @@ pub(super) fn machine_of(seed: u64) -> Virtual {
     })
 }
 
-/// A cache on the machine of `rt`, whose events `sink` gets.
+/// A cache on the machine of `rt` that reports its events to `sink`.
 pub(super) fn open_cache(rt: &Rt, settings: Settings, sink: Option<Arc<dyn EventSink>>) -> Cache {
     let parts = Parts {
         rt: rt.clone(),

@@ -2,16 +2,16 @@
 //! what it asks for. The number of writers and the size of a call do not matter (spec/writeback.md
 //! 5.2: a writer is checked when its quota is used up).
 //!
-//! This is a world of its own, after the run of a seed: shares are judged over minutes, and in that
-//! time nothing else goes wrong. In half of the worlds something does: writes of the store fail now
-//! and then, or another store never answers its writer. The shares have to be the same.
+//! Shares are judged over minutes, in which a run would do too much else. In half of these worlds
+//! nothing goes wrong. In the other half writes of the store fail now and then, or another store
+//! never answers its writer, and the shares have to be the same.
 
 use super::scene::{Crew, Moment, Observer, Scene, SceneIo, Site, judge};
 use super::verdict::{Oracle, Violation};
 use forebay_base::{Prng, Span};
 use forebay_store::{Failure, Fault, FaultAction, FaultWhen, IoKind};
 
-/// By then the rates have settled.
+/// The rates have settled after this time.
 const WARM_UP: Span = Span::from_secs(20);
 /// Shares are compared over this time.
 const WINDOW_S: u64 = 60;
@@ -19,7 +19,7 @@ const WINDOW_S: u64 = 60;
 const LEAST_JAIN: u64 = 990;
 /// The least share that a light writer gets of what it asks for, in percent.
 const LEAST_LIGHT_PERCENT: u64 = 90;
-/// Where writes of the store fail, one in this many does.
+/// One write in this many fails, if writes of the store fail.
 const FAILS_ONE_IN: u64 = 50;
 
 /// What is judged.
@@ -220,10 +220,10 @@ mod tests {
         assert_eq!(tried.len(), 2);
     }
 
-    /// Its refusals came back as writes that ended, so that it had 86 % of the limit, and writers
-    /// of the other store got 2,304 to 5,120 pages.
+    /// Refused writes once counted as writes that had ended. The refusing store then had 86 % of
+    /// the limit, and writers of the other store got 2,304 to 5,120 pages.
     #[test]
-    fn crowds_share_alike_beside_a_store_that_refuses_every_write() {
+    fn crowds_share_alike_while_another_store_refuses_every_write() {
         let crowd = Crowd {
             writers: 51,
             call_pages: 256,

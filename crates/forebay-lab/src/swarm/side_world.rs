@@ -1,5 +1,6 @@
-//! Side worlds: worlds of their own that a seed has in addition to its run. In each of them little
-//! goes wrong and one kind of promise is judged, for which a run has too much happening at once.
+//! Side worlds: what a seed plays in addition to its run. Little goes wrong in a side world, and
+//! one kind of promise is judged that cannot be judged in a run, because too much happens there at
+//! once.
 
 use super::loops::{
     judge_ages, judge_elastic, judge_loops, judge_promises, judge_strict, judge_work,
@@ -51,12 +52,12 @@ impl SideWorld {
         ALL.iter().find(|world| world.name == name)
     }
 
-    /// What is wrong in this world as `seed` draws it, whether the seed has it or not.
+    /// What is wrong in this world as `seed` draws it. The seed need not have it.
     pub(super) fn judge(&self, seed: u64) -> Option<Violation> {
         (self.judge)(seed)
     }
 
-    /// What is wrong in the first of the side worlds of `seed` in which something is.
+    /// The first thing that is wrong in a side world of `seed`.
     pub(super) fn judge_all_of(seed: u64) -> Option<Violation> {
         let mut its = ALL
             .iter()

@@ -2,8 +2,8 @@
 //! to write it (spec/writeback.md 7.3 and 13.2, Q16).
 //!
 //! Once an interval a flusher looks for what has been dirty since the expiry. What it finds is then
-//! written together with all else that is dirty. Pages that the store refused have times of their
-//! own and are left out.
+//! written together with all else that is dirty. Pages that the store refused wait for their
+//! back-off and are left out.
 
 use forebay_base::{Instant, Span};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub(super) struct Age {
     expire: Span,
     interval: Span,
     pages_per_s: u64,
-    /// Since when pages are dirty, at the latest.
+    /// Since when pages have been dirty, at the latest.
     since: BTreeMap<Place, Instant>,
     most_dirty: u64,
 }
@@ -72,8 +72,8 @@ impl Age {
         let ((object, page), since) = self.since.iter().find(is_old)?;
         Some(format!(
             "page {page} of object {object} has been dirty for {}; {most} may be: expiry {}, \
-             interval \
-             {}, and {drain} to write {} pages (spec/writeback.md 13.2, Q16)",
+             interval {}, \
+             and {drain} to write {} pages (spec/writeback.md 13.2, Q16)",
             now.since(*since),
             self.expire,
             self.interval,

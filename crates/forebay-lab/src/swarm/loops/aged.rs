@@ -1,4 +1,4 @@
-//! A world of `at_risk`: no byte is older than the limit and not durable, as long as its store
+//! A world of `at_risk`: a byte is durable before it is older than the limit, as long as its store
 //! answers and keeps its rate (docs/decisions/0066).
 //!
 //! The writers note when a call begins, and a store in front of the medium notes when a write, or
@@ -16,15 +16,15 @@ use std::collections::BTreeMap;
 
 const LOOK: Span = Span::from_millis(20);
 const LENGTH: Span = Span::from_secs(36);
-/// What becomes dirty before this is not judged: a new store may have four floors dirty, and the
-/// limit needs 9 s to fall to what can be kept.
+/// Pages that become dirty before this are not judged: a new store may have four floors dirty, and
+/// the limit needs 9 s to fall to what can be kept.
 const SETTLED: Span = Span::from_secs(14);
 /// A page counts as dirty from the beginning of its call, which may be held up for this time.
 const GRACE: Span = Span::from_millis(500);
 
 fn draw(chance: &mut Prng) -> Scene {
     let pages_per_s = 1_600 << chance.below(3);
-    // A drain of a quarter of the limit lets a floor be written.
+    // A floor can be written in a quarter of the limit.
     let least_ms = 4 * FLOOR_PAGES * 1_000 / pages_per_s;
     let at_risk = Span::from_millis(least_ms * (3 + chance.below(4)) / 2);
     let crew = Crew::of("writer", 1 + chance.below(4), 1 << (2 * chance.below(3)));
@@ -61,7 +61,7 @@ pub(in super::super) fn judge_ages(seed: u64) -> Option<Violation> {
 struct Ages {
     at_risk: Span,
     needs_commits: bool,
-    /// Since when pages are dirty and not durable, by object and page.
+    /// Since when pages have been dirty and not durable, by object and page.
     since: BTreeMap<(u64, u64), Instant>,
     /// Pages that were written and wait for a commit, by object.
     written: BTreeMap<u64, Vec<u64>>,
@@ -115,8 +115,8 @@ impl Observer for Ages {
         let most = self.at_risk + GRACE;
         (moment.now.since(*since) > most).then(|| {
             Oracle::Age.finds(format!(
-                "page {page} of object {object} is dirty since {} ms and not durable at {} ms; \
-                 {most} may be, {} and {GRACE}",
+                "page {page} of object {object} has been dirty since {} ms and is not durable \
+                 at {} ms; {most} may be, {} and {GRACE}",
                 since.as_millis(),
                 moment.now.as_millis(),
                 self.at_risk

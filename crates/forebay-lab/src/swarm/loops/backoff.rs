@@ -119,8 +119,7 @@ impl BackOff {
         (now + EARLY < due).then(|| {
             format!(
                 "what object {number} was refused is tried {} before it is due, {} after the \
-                 refusal \
-                 (spec/writeback.md 7.9)",
+                 refusal (spec/writeback.md 7.9)",
                 due.since(now),
                 object.wait
             )
@@ -169,8 +168,7 @@ impl BackOff {
             (waits && now > due + late).then(|| {
                 format!(
                     "what object {number} was refused is due for {}, {} after the refusal, and \
-                     nobody \
-                     tries it ({late} are allowed, {others}; spec/writeback.md 7.9)",
+                     nobody tries it ({late} are allowed, {others}; spec/writeback.md 7.9)",
                     now.since(due),
                     object.wait
                 )

@@ -1,11 +1,11 @@
-//! Drain: what is dirty of a store with a promise in seconds can be written in that time at the
-//! rate that the store really has, the promise takes nothing of a bare rate, and a limit that fell
-//! rises again (docs/decisions/0063 and 0064).
+//! Drain: the dirty pages of a store with a promise in seconds can be written in that time at the
+//! store's real rate. The promise does not slow the store down, and a limit that fell rises again
+//! (docs/decisions/0063 and 0064).
 //!
-//! Nothing is judged until the estimate and the limit had time to follow. A new store is measured
-//! after 1.6 s of work, its limit then falls from four floors by 1/32 in 200 ms, and what became
-//! dirty above it is gone when a turn of the flusher is over. After a change the moving average of
-//! the rate needs three to four windows of 4 s; the limit follows meanwhile.
+//! Nothing is judged until the estimate and the limit have had time to follow. A new store is
+//! measured after 1.6 s of work. Its limit then falls from four floors by 1/32 every 200 ms, and
+//! the pages above it are written when a turn of the flusher is over. After a change the moving
+//! average of the rate needs three to four windows of 4 s, and the limit follows meanwhile.
 
 use forebay_base::{Instant, Span};
 
@@ -22,15 +22,15 @@ const MEASURED: Span = Span::from_millis(1_600);
 const COLD_FLOORS: u64 = 4;
 const FALL_PART: u64 = 32;
 const FALL_STEP: Span = Span::from_millis(200);
-/// Pages of a turn beside half a second of the rate (the chunk law).
+/// A turn writes these pages and half a second of the rate (the chunk law).
 const TURN_PAGES: u64 = 1_024;
-/// What is dirty may exceed the promise by a look at a limit that is a quarter higher, and by an
-/// estimate that is a tenth above the true rate; percent.
+/// Dirty pages may exceed the promise by a quarter during a look of the law, and by a tenth because
+/// the estimate may be above the true rate; percent.
 const MOST_PERCENT: u64 = 125 * 110 / 100;
-/// A writer is checked after a stretch of so many pages (docs/decisions/0030).
+/// A writer is checked after a stretch of this many pages (docs/decisions/0030).
 const STRETCH_PAGES: u64 = 64;
-/// Within so long a time at least this part of the promise is dirty at some instant, and this part
-/// of the rate is written; percent. The level is held at three quarters of the limit.
+/// In each window at least this part of the promise is dirty at some instant, and this part of the
+/// rate is written; percent. The level is held at three quarters of the limit.
 const WINDOW: Span = Span::from_secs(6);
 const LEAST_DIRTY_PERCENT: u64 = 40;
 const LEAST_WRITTEN_PERCENT: u64 = 80;
@@ -49,11 +49,11 @@ pub(super) struct Seen {
 pub(super) struct Drain {
     promise: Span,
     pages_per_s: u64,
-    /// What the store needs to be busy, whatever the promise is, pages.
+    /// Pages that the store needs to be busy, whatever the promise is.
     floor_pages: u64,
     writers: u64,
     judged_from: Instant,
-    /// The window that is looked at: its beginning, what was written then, the most that was dirty.
+    /// The current window: its beginning, the pages written by then, and the most dirty pages.
     window: Option<(Instant, u64, u64)>,
 }
 
@@ -78,7 +78,7 @@ impl Drain {
         }
     }
 
-    /// Whether the estimate and the limit had time to follow by `now`.
+    /// Whether the estimate and the limit have had time to follow by `now`.
     pub(super) fn is_settled(&self, now: Instant) -> bool {
         now >= self.judged_from
     }

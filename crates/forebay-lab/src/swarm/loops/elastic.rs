@@ -1,5 +1,5 @@
-//! A world of elastic memory: a cache in a group in which another program takes memory and gives it
-//! back, once or again and again (docs/decisions/0074).
+//! A world of elastic memory: a cache shares a group with another program, which takes memory and
+//! gives it back, once or repeatedly (docs/decisions/0074).
 
 use super::super::client::PAGE;
 use super::super::scene::{Crew, Scene, Site, Stage, judge_play};
@@ -12,19 +12,19 @@ use forebay_engine::settings::Elastic;
 const MIB: u64 = 1 << 20;
 const CEILING_BYTES: u64 = 256 * MIB;
 const FLOOR_BYTES: u64 = 32 * MIB;
-/// What is left to others, by the page of the law.
+/// What is left to others (the law of elastic memory).
 const MARGIN_BYTES: u64 = 64 * MIB;
 /// How long the program comes and goes, and how long it stays away at the end: the longest hold of
 /// the law, the time to rise, and one visit.
 const VISITS: Span = Span::from_secs(600);
 const LENGTH: Span = Span::from_secs(1_300);
-/// Memory has to be there after this time, and the time in which dirty pages are written.
+/// Memory has to be free after this time and the time that it takes to write dirty pages.
 const SOON: Span = Span::from_secs(1);
 /// Changes of direction while the program comes and goes.
 const MOST_TURNS: usize = 3;
 const PAGES_PER_S: u64 = 50_000;
 
-/// The other program, and the group that both are in.
+/// The other program, and their group.
 #[derive(Clone, Debug)]
 struct Hog {
     group_bytes: u64,
@@ -47,7 +47,7 @@ impl Hog {
         }
     }
 
-    /// What the program has.
+    /// The memory of the program.
     fn bytes_at(&self, passed: Span) -> u64 {
         let into_ms = passed.as_millis() % self.every.as_millis();
         if passed >= VISITS || into_ms >= self.stays.as_millis() {
@@ -58,7 +58,7 @@ impl Hog {
     }
 }
 
-/// A reader that fills the cache, and beside it perhaps a writer of some MiB a second.
+/// A reader that fills the cache, and perhaps a writer of some MiB a second.
 fn scene(chance: &mut Prng) -> Scene {
     let reader = Crew {
         rest: Span::from_secs(1),
@@ -93,7 +93,7 @@ pub(in super::super) fn judge_elastic(seed: u64) -> Option<Violation> {
     })
 }
 
-/// What is judged, from look to look.
+/// What is known from look to look.
 #[derive(Default)]
 struct Judge {
     /// Since when less than half of a margin is left.

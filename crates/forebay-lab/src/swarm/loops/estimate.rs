@@ -13,7 +13,7 @@ use forebay_base::{Instant, Span};
 const NEW: Span = Span::from_millis(500);
 const NEW_REQUESTS: u64 = 32;
 const REQUEST_PAGES: u64 = 256;
-/// After this much work a known store is known again whose rate has changed by a factor of eight.
+/// After this much work a store is known again whose rate has changed by a factor of eight.
 const CHANGED: Span = Span::from_secs(12);
 /// The factor by which the estimate may be off.
 const FACTOR: u64 = 2;
@@ -47,7 +47,7 @@ impl Estimate {
         }
     }
 
-    /// From now on the store has another rate.
+    /// The store takes `pages_per_s` from now on.
     pub(super) fn change(&mut self, pages_per_s: u64) {
         if self.pages_per_s != pages_per_s {
             // It may not have been known yet.
@@ -71,9 +71,8 @@ impl Estimate {
         let known = self.pages_per_s / FACTOR..=self.pages_per_s * FACTOR;
         (!known.contains(&estimate)).then(|| {
             format!(
-                "at {} ms it is taken for {estimate} pages/s and has {}, after {} with enough to \
-                 do \
-                 ({} are enough for a factor of {FACTOR}; spec/writeback.md 3.2)",
+                "at {} ms it is taken for {estimate} pages/s and has {}, after {} with enough \
+                 to do ({} are enough for a factor of {FACTOR}; spec/writeback.md 3.2)",
                 now.as_millis(),
                 self.pages_per_s,
                 self.worked,

@@ -1,21 +1,21 @@
-//! The limit: what is dirty stays below its limit, and a writer at the hard limit does not go on
+//! The limit: dirty pages stay below their limit, and a writer at the hard limit does not go on
 //! (spec/writeback.md 13.1, I15, and 5.5; docs/decisions/0030 and 0031).
 //!
 //! A writer is checked after each stretch of its call, and it does not go on if the hard limit is
-//! reached. What all writers dirty together is not seen until it fills their common quota. So what
-//! is dirty exceeds the limit by at most that quota and one stretch of each writer. While it stays
-//! above the limit, each writer reaches the end of one stretch and goes no further. A store that
-//! stands still adds what it has above its part, at most the limit once more.
+//! reached. Pages that writers dirty are not counted until they fill the writers' common quota. So
+//! the dirty pages exceed the limit by at most that quota and one stretch of each writer. While
+//! they exceed it, each writer reaches the end of one stretch and goes no further. A store that
+//! stands still adds the pages that it has above its part, at most the limit once more.
 //!
-//! Whether it stayed above the limit is seen only at the ends of requests, where the pages of a
-//! stable store leave the level. Pages of an unstable store leave it after the end of a commit: the
-//! level may have been below the limit between two looks, so what writers dirtied meanwhile proves
-//! nothing.
+//! Whether the level stayed above the limit is seen only at the ends of requests, where the pages
+//! of a stable store leave it. Pages of an unstable store leave it after the end of a commit. The
+//! level may then have been below the limit between two looks, so what writers dirtied meanwhile
+//! proves nothing.
 
 use super::super::scene::{Scene, Site};
 use forebay_base::{Instant, Span};
 
-/// Most pages that a writer dirties before it is checked (decision 0030).
+/// The most pages that a writer dirties before it is checked (decision 0030).
 const STRETCH_PAGES: u64 = 64;
 /// The common quota: the limit divided by the first number, and at least the second number of pages
 /// (spec/writeback.md 5.1).
@@ -27,29 +27,29 @@ const STANDS_STILL: Span = Span::from_millis(500);
 /// cache may have seen twice the silence.
 const SEEMS_STILL: Span = Span::from_millis(250);
 
-/// What is dirty, seen at one instant.
+/// Dirty pages at one instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Level {
     /// Dirty pages and pages under writeback of all stores.
     pub(super) dirty: u64,
     /// The hard limit.
     pub(super) limit: u64,
-    /// Pages that were dirtied so far, without those of stores of which next to nothing was dirty.
+    /// Pages dirtied so far, without those of stores that had hardly any dirty pages.
     pub(super) dirtied: u64,
-    /// For how long a store has been silent: the one that has been silent for longest.
+    /// How long the store that has been silent longest has been silent.
     pub(super) silent: Span,
 }
 
-/// What is dirty in a whole scene.
+/// The oracle of a whole scene.
 #[derive(Debug, Default)]
 pub(super) struct Limit {
     writers: u64,
     stores: u64,
-    /// Each time that the level falls is seen: no store is unstable.
+    /// Every fall of the level is seen: no store is unstable.
     sees_each_fall: bool,
-    /// A store that is silent for as long may be left out of account.
+    /// A store that has been silent for this long may be left out of account.
     stands_still: Span,
-    /// Pages dirtied when the limit was reached, as long as it is.
+    /// Pages that had been dirtied when the limit was reached, while the level is there.
     full_at: Option<u64>,
     /// Pages were left out of account, and have not been written since.
     is_left_out: bool,
@@ -66,7 +66,7 @@ impl Limit {
         }
     }
 
-    /// Judges levels alone, for worlds in which some falls of the level are not seen.
+    /// An oracle of levels alone, for worlds in which some falls of the level are not seen.
     pub(super) fn of_levels(writers: u64, stores: u64) -> Limit {
         Limit {
             writers,

@@ -24,7 +24,7 @@ pub(super) fn draw(chance: &mut Prng) -> Scene {
     };
     let mean = |site: &Site| (site.rate.bytes_per_s + 2 * site.later_rate.bytes_per_s) / 3 / PAGE;
     let pages_per_s: u64 = sites.iter().map(mean).sum();
-    // Fast stores show in a short time what takes slow ones a long time.
+    // Fast stores need less time to show the same.
     let span_s = (MOST_PAGES / pages_per_s.max(1)).clamp(2, 36);
     scene(memory_bytes, sites, Span::from_secs(span_s))
 }
@@ -72,7 +72,7 @@ fn draw_slow(chance: &mut Prng) -> Site {
     Site::of(300 << chance.below(3), vec![Crew::of("writer", 4, 64)])
 }
 
-/// A fast store: it has answered before its flusher looks again.
+/// A fast store: it answers before its flusher looks again.
 fn draw_fast(chance: &mut Prng) -> Site {
     let pages_per_s = 25_000 << chance.below(3);
     let crew = Crew::of("writer", 1 + chance.below(2), 16 << (2 * chance.below(3)));
@@ -88,7 +88,7 @@ fn draw_site(chance: &mut Prng) -> Site {
     let synced = [0, 0, 1, writers][chance.below(4) as usize];
     let crews = vec![
         Crew {
-            syncing: Syncing::Beside,
+            syncing: Syncing::Concurrently,
             ..Crew::of("writer", synced, call_pages)
         },
         Crew::of("writer", writers - synced, call_pages),

@@ -1,4 +1,4 @@
-//! Oracles of the control loops, judged while a load runs and not at rest.
+//! Oracles of the control loops. They judge while a load runs.
 //!
 //! Some seeds have side worlds in which loops have something to do: writers that want more than
 //! their stores take, rates that change, a store that stops. No oracle calls code of the engine.
@@ -36,7 +36,7 @@ pub(super) fn judge_loops(seed: u64) -> Option<Violation> {
     judge(seed, &scene, Watch::new(&scene))
 }
 
-/// What they find in a scene that lasts longer, with faster stores.
+/// What they find in a longer scene with faster stores.
 pub(super) fn judge_work(seed: u64) -> Option<Violation> {
     let scene = load::draw_long(&mut Prng::from_seed(seed).child("work"));
     judge(seed, &scene, Watch::new(&scene))

@@ -1,5 +1,5 @@
-//! A world of promises in seconds: stores of a bare rate whose writers want more than they take.
-//! Beside them there may be a store that never answers, which must not hold up anybody else
+//! A world of promises in seconds: stores of a bare rate whose writers want more than the stores
+//! take. There may also be a store that never answers, which must not hold up anybody else
 //! (docs/decisions/0064).
 
 use super::super::scene::{Crew, Moment, Observer, Scene, SceneIo, Site, judge};
@@ -17,14 +17,14 @@ const LOOK: Span = Span::from_millis(20);
 /// How long a world lasts, and when rates change in it.
 const LENGTH: Span = Span::from_secs(48);
 const CHANGE: Span = Span::from_secs(16);
-/// A writer may be held up for this time, and for so many times that in which its store takes what
-/// all its writers write in one call.
+/// A writer may be held up for this time and [`FAIR_TIMES`] times the time in which its store takes
+/// one call of each of its writers.
 const LONGEST: Span = Span::from_secs(2);
-/// A call may take so much longer if it began before the limit of its store had time to follow.
+/// A call may take this much longer if it began before the limit of its store had time to follow.
 const SETTLING: Span = Span::from_secs(1);
 const FAIR_TIMES: u64 = 4;
-/// A store that needs commits frees nothing before a turn of the flusher is over: half a second of
-/// its rate, and these pages.
+/// On a store that needs commits no page becomes clean before a turn of the flusher is over: half a
+/// second of its rate, and these pages.
 const TURN_PAGES: u64 = 1_024;
 
 /// A store with a promise, which its crew keeps busy.
@@ -69,8 +69,8 @@ fn draw(chance: &mut Prng) -> Scene {
     }
     let scene = Scene::of(1 << 30, sites, LENGTH);
     Scene {
-        // No store may be held by the dirty limit of all: with looks a quarter upwards two of the
-        // fastest have 64 000 dirty pages, and writers are free up to 78 000.
+        // The dirty limit of all stores must not hold any of them. While the law looks a quarter
+        // upwards, two of the fastest have 64 000 dirty pages, and writers are free up to 78 000.
         settings: Settings {
             dirty: DirtyKnobs {
                 dirty_ratio_percent: 50,
@@ -94,7 +94,7 @@ pub(in super::super) fn judge_promises(seed: u64) -> Option<Violation> {
     judge(seed, &scene, promises)
 }
 
-/// The oracle: of stores that answer, which come first.
+/// The oracle, of the stores that answer; they come first.
 struct Promises {
     stores: Vec<OfStore>,
 }
@@ -105,7 +105,7 @@ struct OfStore {
     call_pages: u64,
     /// How long one call of its writers may take.
     longest_call: Span,
-    /// Since when writers are in a call.
+    /// Since when each writer has been in its call.
     in_calls: BTreeMap<ObjectId, Instant>,
 }
 
@@ -130,7 +130,7 @@ impl OfStore {
         }
     }
 
-    /// Whether a writer is held up for too long.
+    /// What is wrong if a writer is held up for too long.
     fn held_up(&self, now: Instant) -> Option<String> {
         let began = *self.in_calls.values().min()?;
         let mut longest = self.longest_call;

@@ -1,10 +1,10 @@
-//! A world of strict stores: their writers are held at the store's own share of the limit, which is
-//! none if the store is new or was idle for long. Whatever they dirty is then due at once, because
-//! nothing else lets them go on (docs/decisions/0093).
+//! A world of strict stores: their writers are held at the store's own share of the limit. A store
+//! that is new or was idle for a long time has no share. All its dirty pages are then due at once,
+//! because nothing else lets its writers go on (docs/decisions/0093).
 //!
-//! Each writer makes one long call, all rest, and so on. Each turn is judged by itself, so that a
+//! In a turn each writer makes one long call, and then all rest. Each turn is judged by itself: a
 //! share that was built up in one turn excuses nothing in the next. The oracle is that of `work`,
-//! with what is due of a strict store: all of it, however little is dirty of all stores.
+//! except that all dirty pages of the strict store are due, however few pages are dirty in all.
 
 use super::super::client::PAGE;
 use super::super::scene::{Call, Crew, Moment, Observer, Scene, SceneIo, Site, Stage, judge_play};
@@ -15,9 +15,9 @@ use forebay_engine::settings::BackingSettings;
 use forebay_rt::Task;
 use forebay_store::{IoKind, ObjectId};
 
-/// The time between two looks at what is dirty, while a turn lasts.
+/// The time between two looks at the dirty pages during a turn.
 const LOOK: Span = Span::from_millis(10);
-/// All writers of a strict store together write what it takes in this time, in one turn.
+/// In one turn all writers of a strict store together write what it takes in this time.
 const TURN_MS: u64 = 750;
 const TURNS: u64 = 6;
 
@@ -31,8 +31,7 @@ struct Turns {
     rests: Vec<Span>,
 }
 
-/// Draws the turns, and a strict store, beside which there may be another with a writer that never
-/// rests.
+/// Draws the turns, a strict store, and perhaps another store with a writer that never rests.
 fn draw(chance: &mut Prng) -> (Turns, Scene) {
     let pages_per_s = 500 << chance.below(4);
     let memory_bytes = (64 << chance.below(3)) << 20;
@@ -80,7 +79,7 @@ impl Strict {
         Some(Oracle::Work.finds(format!("strict store, turn {turn}: {what}")))
     }
 
-    /// All that is dirty of the strict store is due.
+    /// All dirty pages of the strict store are due.
     fn sees(&mut self, moment: &Moment<'_>) -> Option<Violation> {
         let seen = &moment.statistics().backings[0];
         let dirty = Dirty {
@@ -103,7 +102,7 @@ impl Observer for Strict {
                 if !self.work.is_wanted() {
                     // A turn begins, and is judged by itself.
                     self.turn = call.pages.start / (call.pages.end - call.pages.start);
-                    self.work.judge_anew(moment.now);
+                    self.work.restart(moment.now);
                     self.sees(moment);
                 }
                 self.note(moment, Work::call_begins)
@@ -124,7 +123,7 @@ impl Observer for Strict {
     }
 }
 
-/// In each turn, one call of each writer. A turn ends with the last of them.
+/// Plays the turns. A turn ends with the last call.
 async fn play(stage: &Stage, turns: &Turns) {
     let pages = turns.call_pages;
     let files = (0..turns.writers).map(|number| {

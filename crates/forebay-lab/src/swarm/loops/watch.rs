@@ -1,4 +1,4 @@
-//! The watch: it receives all that happens in a scene, and passes it to the oracles of the loops.
+//! The watch: it passes what happens in a scene to the oracles of the loops.
 
 use super::super::client::PAGE;
 use super::super::scene::{Call, Moment, Observer, Request, Scene, SceneIo, Site};
@@ -19,7 +19,7 @@ use std::ops::Range;
 struct OfStore {
     work: Work,
     estimate: Estimate,
-    /// Present where each page is followed.
+    /// None unless each page is followed.
     age: Option<Age>,
     back_off: BackOff,
     /// When it last ended a request, or began the first of those under way.
@@ -27,12 +27,12 @@ struct OfStore {
     spared: Spared,
 }
 
-/// Pages that were dirtied while next to nothing of their store was dirty: its writers go on at the
-/// hard limit, because it has to be written to (spec/writeback.md 5.1).
+/// Pages that were dirtied while their store had hardly any dirty pages. Its writers go on at the
+/// hard limit, because the store needs something to write (spec/writeback.md 5.1).
 #[derive(Debug, Default)]
 struct Spared {
     pages: u64,
-    /// Next to nothing was dirty at the last look, when this many pages had been dirtied.
+    /// The store had hardly any dirty pages at the last look, when this many had been dirtied.
     is_low: bool,
     dirtied: u64,
 }
@@ -62,7 +62,7 @@ impl OfStore {
         }
     }
 
-    /// For how long it has had requests and has ended none.
+    /// How long it has had requests and has ended none.
     fn silent(&self, now: Instant) -> Span {
         if self.work.has_requests() {
             now.since(self.answered)
@@ -91,7 +91,7 @@ impl Watch {
         }
     }
 
-    /// Keeps the first thing that is found.
+    /// Keeps the first finding.
     fn keep(&mut self, oracle: Oracle, store: usize, what: Option<String>) {
         if let Some(what) = what
             && self.found.is_none()
@@ -170,7 +170,7 @@ impl Watch {
         let OfStore { age, back_off, .. } = &mut self.stores[call.store];
         let object = call.object.0;
         if let Some(age) = age {
-            // Pages that were refused before have times of their own.
+            // The back-off judges pages that were refused before.
             let pages = call.pages.clone();
             let untried = pages.filter(|&page| !back_off.has_failed(object, page));
             age.dirtied(now, object, untried);

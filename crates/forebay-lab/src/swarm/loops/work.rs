@@ -14,10 +14,10 @@ const LONGEST: Span = Span::from_millis(200);
 /// The share of the time in which a writer is held up that a store may idle, in percent:
 /// spec/writeback.md 13.2, Q2.
 const MOST_PERCENT: u64 = 1;
-/// Idle time that is allowed beside that, while a changed rate is learned.
+/// Idle time that is allowed in addition, while a changed rate is learned.
 const GRACE: Span = Span::from_millis(250);
 
-/// What is dirty, seen at one instant.
+/// Dirty pages at one instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Dirty {
     /// Dirty pages of the store that are in no request.
@@ -37,7 +37,7 @@ pub(super) struct Work {
     requests: u64,
     pages: u64,
     in_calls: u64,
-    /// There is something to ask the store for.
+    /// There is something to write or to commit.
     is_due: bool,
     /// The same without the pages that wait for a commit.
     is_due_for_writes: bool,
@@ -45,18 +45,18 @@ pub(super) struct Work {
     until: Instant,
     held_up: Span,
     idle: Span,
-    /// How long it has been idle up to now, without a break.
+    /// How long it has been idle without a break up to now.
     in_a_row: Span,
 }
 
 impl Work {
-    /// Begins to judge anew: what was seen before `now` excuses nothing and proves nothing.
-    pub(super) fn judge_anew(&mut self, now: Instant) {
+    /// Forgets what was seen before `now`: it excuses nothing and proves nothing.
+    pub(super) fn restart(&mut self, now: Instant) {
         self.until = now;
         (self.held_up, self.idle, self.in_a_row) = (Span::ZERO, Span::ZERO, Span::ZERO);
     }
 
-    /// What is true from `now` on: requests, writers in a call, and what is dirty.
+    /// Makes a change that holds from `now` on: of requests, writers in a call, or dirty pages.
     pub(super) fn note(&mut self, now: Instant, change: impl FnOnce(&mut Work)) -> Option<String> {
         let passed = now.since(self.until);
         self.until = now;
@@ -109,7 +109,7 @@ impl Work {
         self.in_calls -= 1;
     }
 
-    /// How much of the store's pages, and of all stores' pages, is dirty.
+    /// Notes how many pages are dirty.
     pub(super) fn sees(&mut self, seen: Dirty) {
         // Pages that are under writeback and not on their way wait for a commit.
         let uncommitted = seen.writeback.saturating_sub(self.pages);

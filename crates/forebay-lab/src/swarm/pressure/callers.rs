@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_held_up_beside_free_frames_is_found() {
+    fn a_reader_that_is_held_up_while_frames_are_free_is_found() {
         assert_eq!(after(5, |_, _| {}, 46), None, "40 ms");
         let found = after(6, |_, _| {}, 46).expect("50 ms");
         assert!(

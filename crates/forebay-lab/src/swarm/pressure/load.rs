@@ -7,8 +7,8 @@ use forebay_engine::policy::Eviction;
 use forebay_engine::settings::{DirtyKnobs, NodeSettings, ZoneSettings};
 use forebay_engine::{Policy, Settings};
 
-/// Readers rest together for so long in each second of a scene that has calms. It is longer than
-/// the nap of kswapd before it sleeps.
+/// How long readers rest together in each second of a scene that has calms: longer than the nap of
+/// kswapd before it sleeps.
 const CALM: Span = Span::from_millis(350);
 
 /// A world of short memory.

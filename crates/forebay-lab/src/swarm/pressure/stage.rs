@@ -11,8 +11,8 @@ use forebay_store::ObjectId;
 
 /// Pages are held for at most this long.
 const HELD_MOST_US: u64 = 60_000;
-/// Pages to hold are taken for at most this long. Towards the end each needs a search of all
-/// memory, for the few that are not yet held, and callers that need a frame search beside it.
+/// Pages to hold are taken for at most this long. The last of them need a search of all memory
+/// each, while callers that need a frame search it too.
 const TAKING: Span = Span::from_millis(30);
 /// Objects of rereaders, the held one, and swap. Those of crews come first.
 const REREAD: u64 = 200;

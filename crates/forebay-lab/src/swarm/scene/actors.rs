@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 /// The rest between two syncs of a file.
 const SYNCER_RESTS: Span = Span::from_millis(70);
-/// The rest after a call that failed at once: otherwise no time would pass.
+/// The rest after a call that failed at once, because otherwise no time would pass.
 const AFTER_FAILURE: Span = Span::from_millis(100);
-/// A calm comes once in this time.
+/// The time from one calm to the next.
 const PERIOD: Span = Span::from_secs(1);
 
 /// What tasks need of their stage.
@@ -93,7 +93,7 @@ impl Actor {
     pub(super) async fn sync(self, file: File) {
         while self.goes_on() {
             self.rt.sleep(SYNCER_RESTS).await;
-            // With a slow store this may need longer than a sync waits.
+            // On a slow store a sync may time out.
             let _ = file.sync().await;
         }
     }

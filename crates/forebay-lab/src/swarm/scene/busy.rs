@@ -1,8 +1,8 @@
-//! Whoever stands at a limit has a busy store below: while writers of a store pause, one after the
-//! other and without a gap, and something of it is dirty, the store has requests.
+//! Busy: a store has requests while its writers pause without a gap and some of its pages are
+//! dirty.
 //!
-//! The oracle of work asks what is due by the background threshold, and of calls that are held up
-//! for any reason. This one asks only whether writers pause.
+//! The oracle of work judges calls that are held up for any reason, and what is due by the
+//! background threshold. This one asks only whether writers pause.
 
 use super::super::verdict::{Oracle, Violation};
 use super::observer::{Moment, Observer, SceneIo};
@@ -11,8 +11,8 @@ use forebay_base::{Instant, Span};
 use forebay_engine::event::{Event, PauseLimit};
 use forebay_store::Rate;
 
-/// A store may idle for this long: two of the longest pauses, of which the first may have begun
-/// when nothing of it was due, and the rest of a flusher whose last round was in vain.
+/// A store may idle for this long: two of the longest pauses, and the rest of a flusher whose last
+/// round was in vain. The first pause may have begun when nothing of the store was due.
 const LONGEST: Span = Span::from_millis(500);
 
 /// One store.
@@ -39,8 +39,8 @@ impl OfStore {
         let idle = until.min(now).since(since.max(self.idle_since));
         (self.is_judged && self.requests == 0 && idle > LONGEST).then(|| {
             format!(
-                "at {} ms it has had no request for {idle}, in which its writers paused and pages \
-                 of it were dirty ({LONGEST} may be)",
+                "at {} ms it has had no request for {idle}, in which its writers paused and its \
+                 pages were dirty ({LONGEST} may be)",
                 now.as_millis()
             )
         })

@@ -4,7 +4,7 @@ use super::observer::{Request, SceneIo, Watch};
 use forebay_store::{Ending, Geometry, Intercept, Io, Store};
 use std::sync::Arc;
 
-/// Stands before the store `number` of a stage.
+/// A wrapper of store `number` of a stage.
 pub(super) struct ObservedStore {
     pub(super) watch: Arc<Watch>,
     pub(super) number: usize,

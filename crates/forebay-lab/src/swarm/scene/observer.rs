@@ -26,7 +26,7 @@ pub(in super::super) struct Call {
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Request {
     pub(in super::super) store: usize,
-    /// No other request has it.
+    /// Unique within the scene.
     pub(in super::super) number: u64,
     pub(in super::super) is: forebay_store::Request,
 }
@@ -35,17 +35,17 @@ pub(in super::super) struct Request {
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum SceneIo<'a> {
     CallBegins(&'a Call),
-    /// And whether it ends without error.
+    /// The flag: it ended without error.
     CallEnds(&'a Call, bool),
     RequestBegins(Request),
-    /// And whether it ends without error.
+    /// The flag: it ended without error.
     RequestEnds(Request, bool),
     /// A store takes this many pages a second from now on.
     RateChanges(usize, u64),
 }
 
 impl SceneIo<'_> {
-    /// The store that it concerns.
+    /// The store in which it happens.
     pub(in super::super) fn store(&self) -> usize {
         match *self {
             SceneIo::CallBegins(call) | SceneIo::CallEnds(call, _) => call.store,
@@ -101,7 +101,8 @@ impl Observer for () {}
 /// What the parts of a stage report to.
 pub(super) struct Watch {
     rt: Rt,
-    /// Taken away at the end: the cache holds the stores, which hold this.
+    /// None at the end. Otherwise nothing would be freed: the cache holds the stores, and they hold
+    /// this.
     cache: Mutex<Option<Cache>>,
     state: Mutex<State>,
 }
@@ -109,7 +110,7 @@ pub(super) struct Watch {
 struct State {
     /// Absent while they observe.
     observers: Option<Vec<Box<dyn Observer>>>,
-    /// Events that came meanwhile: the cache may report some when it is asked for its statistics.
+    /// Events that came meanwhile: computing statistics may make the cache report some.
     events: VecDeque<(Instant, Event)>,
     /// The first finding.
     found: Option<Violation>,
@@ -135,7 +136,7 @@ impl Watch {
         *lock(&self.cache) = Some(cache.clone());
     }
 
-    /// What was found. After this nothing is observed any more.
+    /// Ends the observation, and returns what was found.
     pub(super) fn end(&self) -> Option<Violation> {
         *lock(&self.cache) = None;
         lock(&self.state).found.take()

@@ -7,10 +7,10 @@ use forebay_engine::settings::{BackingSettings, PageMemory};
 use forebay_store::{Durability, Fault, Rate};
 use std::fmt;
 
-/// Pages of files that grow without end.
+/// The length of files that grow without end, in pages.
 pub(in super::super) const ENDLESS: u64 = u64::MAX >> 16;
 
-/// A cache, its stores, and those who work on them.
+/// A cache, its stores, and the crews that work on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scene {
     pub(in super::super) name: String,
@@ -39,7 +39,7 @@ pub(in super::super) struct Site {
     /// When what it has written is durable.
     pub(in super::super) durability: Durability,
     pub(in super::super) backing: BackingSettings,
-    /// What goes wrong in it, and when that ends if the scene does not end before.
+    /// What goes wrong in it, and when that ends, unless the scene ends first.
     pub(in super::super) faults: Vec<Fault>,
     pub(in super::super) faults_end: Option<Span>,
     pub(in super::super) crews: Vec<Crew>,
@@ -79,7 +79,7 @@ pub(in super::super) enum Syncing {
     /// By their writer, after each of its calls.
     AfterCalls,
     /// By another task, repeatedly, while their writer goes on.
-    Beside,
+    Concurrently,
 }
 
 impl Scene {
@@ -113,7 +113,7 @@ impl Scene {
     }
 }
 
-/// What a reader of a finding wants to know of its scene.
+/// The part of a scene that helps to read a finding.
 impl fmt::Display for Scene {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let settings = &self.settings;
@@ -188,14 +188,14 @@ impl Site {
         self.rate.bytes_per_s / PAGE
     }
 
-    /// The least number of pages that it takes in a second.
+    /// Pages that it takes in a second when it is slowest.
     pub(in super::super) fn least_pages_per_s(&self) -> u64 {
         self.rate.bytes_per_s.min(self.later_rate.bytes_per_s) / PAGE
     }
 }
 
 impl Crew {
-    /// Writers that write on and on.
+    /// Writers that never stop.
     pub(in super::super) fn of(name: &'static str, tasks: u64, call_pages: u64) -> Crew {
         Crew {
             name,

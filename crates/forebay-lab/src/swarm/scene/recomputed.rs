@@ -1,8 +1,8 @@
 //! Whether each decision about a writer follows from what was recorded with it, by the engine's own
 //! laws, and whether what was recorded is what the gauges show at the same instant.
 //!
-//! This finds a decision that a law did not make, and a law that was given something else than the
-//! state of the cache. It does not find a law that is wrong.
+//! This finds a decision that no law made, and a law whose inputs were not the state of the cache.
+//! It does not find a law that is wrong.
 
 use super::super::verdict::{Oracle, Violation};
 use super::observer::{Moment, Observer};
@@ -11,8 +11,8 @@ use forebay_engine::Statistics;
 use forebay_engine::event::{Event, PauseLimit, PauseRecord};
 use forebay_law::rate::{DirtyRate, RateInputs, strict_setpoint};
 
-/// After this many steps the base rate of a store changes by steps alone. During the first samples
-/// it is a part of the bandwidth.
+/// After this many steps the base rate of a store changes by steps alone. Before, it also follows
+/// the first samples of the bandwidth.
 const EARLY_STEPS: u64 = 32;
 
 /// The base rate of a store, as its recorded steps make it.

@@ -27,7 +27,7 @@ pub(in super::super) struct Stage {
     tasks: Vec<Task>,
 }
 
-/// A store of a stage, from below to above.
+/// A store of a stage, from bottom to top.
 struct StageStore {
     faults: Option<Arc<FaultStore>>,
     /// None for a store that answers at once.
@@ -48,7 +48,7 @@ pub(in super::super) fn judge(
     })
 }
 
-/// Plays `scene` as `play` does, which may find something too.
+/// Plays `scene` as `play` says, which may find something too.
 pub(in super::super) fn judge_play(
     seed: u64,
     scene: &Scene,
@@ -65,7 +65,7 @@ pub(in super::super) fn judge_play(
 }
 
 impl Stage {
-    /// A cache with the stores of `scene`. Nobody works on them yet.
+    /// A cache with the stores of `scene`, without tasks.
     pub(in super::super) fn open(rt: Rt, scene: &Scene, observer: impl Observer) -> Stage {
         let general = Recomputed::default();
         let observers: Vec<Box<dyn Observer>> = vec![
@@ -142,8 +142,8 @@ impl Stage {
             Work::Read => crew.file_pages,
         };
         let file = self.open_file(number, object, pages);
-        if crew.syncing == Syncing::Beside {
-            // It is not waited for: a sync of a slow store takes long.
+        if crew.syncing == Syncing::Concurrently {
+            // Nobody waits for it, because a sync of a slow store takes long.
             self.rt
                 .spawn("syncer", self.actor.clone().sync(file.clone()));
         }
@@ -156,7 +156,7 @@ impl Stage {
         self.spawn(crew.name, work);
     }
 
-    /// Looks until something is found or the time of the scene is over.
+    /// Lets the observers look until one finds something or the time of the scene is over.
     pub(in super::super) async fn play(&self) {
         let began = self.rt.now();
         let mut has_changed = false;

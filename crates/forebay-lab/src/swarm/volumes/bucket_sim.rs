@@ -1,5 +1,5 @@
-//! A bucket in memory that does in virtual time what buckets do to their users: it answers late or
-//! not at all, refuses, and carries out what its asker has given up.
+//! A bucket in memory that treats its callers in virtual time as real buckets do: it answers late
+//! or not at all, refuses, and carries out calls that were given up.
 
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Prng, Span};
@@ -7,7 +7,7 @@ use forebay_rt::Rt;
 use forebay_volume::{Call, Reply};
 use std::collections::BTreeMap;
 
-/// The longest time after which something is carried out that nobody waits for any more.
+/// The longest delay of a call that nobody waits for any more.
 const LATEST_US: u64 = 2_000_000;
 
 /// See above.
@@ -31,7 +31,7 @@ enum Fate {
     Refused,
     /// Done, and the reply is lost.
     ReplyLost,
-    /// Done so much later.
+    /// Done this much later.
     Late(Span),
 }
 
@@ -59,7 +59,7 @@ impl BucketSim {
         lock(&self.state).is_over
     }
 
-    /// From now on each call is answered.
+    /// From now on every call is answered.
     pub(super) fn calm(&self) {
         lock(&self.state).is_calm = true;
     }
@@ -77,7 +77,7 @@ impl BucketSim {
             }
             Fate::Late(span) => {
                 let bucket = self.clone();
-                // Whoever asked may be gone by then.
+                // The caller may be gone by then.
                 self.rt.spawn("late call", async move {
                     bucket.rt.sleep(span).await;
                     lock(&bucket.state).act(call);

@@ -39,7 +39,7 @@ impl Shared {
 
 /// Works on `pages` until it has to stop.
 pub(super) async fn work(shared: Arc<Shared>, file: File, pages: Range<u64>, mut chance: Prng) {
-    // What it wrote last, where it is sure.
+    // The last write of each page that is known to be made.
     let mut known = BTreeMap::new();
     while !shared.stop.load(Ordering::Relaxed) {
         match chance.below(10) {
@@ -68,7 +68,7 @@ pub(super) async fn work(shared: Arc<Shared>, file: File, pages: Range<u64>, mut
     }
 }
 
-/// Some of `pages`, `most` of them at most.
+/// At most `most` of `pages`.
 fn part(pages: &Range<u64>, most: u64, chance: &mut Prng) -> Range<u64> {
     let length = 1 + chance.below(most);
     let first = pages.start + chance.below(pages.end - pages.start);

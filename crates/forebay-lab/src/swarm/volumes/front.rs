@@ -18,9 +18,9 @@ use std::ops::Range;
 
 pub(super) const PAGE: usize = PAGE_BYTES as usize;
 const WORKERS: usize = 4;
-/// Before what got no answer is asked for again.
+/// The wait before a call without an answer is made again.
 const AGAIN: Span = Span::from_millis(20);
-/// Little is staged, maps are made often, and what is useless goes at once.
+/// Few pages are staged, maps are made often, and useless objects are removed at once.
 const LIMITS: Limits = Limits {
     staged_pages: 96,
     uploads: 2,
@@ -39,7 +39,7 @@ pub(super) struct Front {
 }
 
 struct State {
-    /// None once the process is dead: no request ends well any more, and the bucket is not asked.
+    /// None once the process is dead: no request succeeds any more, and the bucket gets no calls.
     scheduler: Option<Scheduler>,
     chance: Prng,
     history: Arc<Mutex<History>>,
@@ -57,7 +57,7 @@ enum Trouble {
     Missing(String),
 }
 
-/// Whether another writer has the volume, so far as can be said.
+/// Whether another writer has the volume.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Successor {
     Found,
@@ -154,7 +154,7 @@ impl Front {
         state.history.clone()
     }
 
-    /// The process is gone: nothing is asked any more, and nothing ends well.
+    /// The process is gone: it makes no calls any more, and no request succeeds.
     pub(super) fn kill(&self) {
         let scheduler = lock(&self.state).scheduler.take();
         drop(scheduler);
@@ -222,7 +222,7 @@ impl Front {
         }
     }
 
-    /// What a call without an answer leads to now and then.
+    /// Now and then the caller gives up after a call without an answer.
     fn gives_up(&self) -> bool {
         let mut state = lock(&self.state);
         state.scheduler.is_none() || state.chance.chance(1, 8)
@@ -418,7 +418,7 @@ impl Front {
             return Successor::Found;
         }
         for call in &calls {
-            // Without a question a record is in doubt, and will tell.
+            // There is no call while a record of our own is in doubt. Its outcome will tell.
             let reply = match call {
                 Some(call) => self.ask(call).await,
                 None => return Successor::Unknown,
@@ -436,7 +436,7 @@ impl Front {
         }
     }
 
-    /// The record is there that `calls` asked for, unless it is a later one of our own.
+    /// The record that `calls` asked for is there, unless it is a later one of our own.
     fn succeeded(&self, calls: &[Option<Call>; 2]) -> Successor {
         let is_found = self.with(|scheduler, ended| {
             if scheduler.successor(Twin::First) == calls[0] {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// discarded after that.
 pub(super) type State = BTreeMap<u64, u64>;
 
-/// Of one process that had the volume.
+/// The history of one process that had the volume.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// What it found, and what it tried to commit, in order.
@@ -27,7 +27,7 @@ struct Write {
     is_made: bool,
 }
 
-/// A sync that has begun: the number of the write of each page that was the last one made then.
+/// A sync that has begun: for each page the number of its last write at that time.
 pub(super) type Begun = BTreeMap<u64, usize>;
 
 impl History {
@@ -52,8 +52,8 @@ impl History {
         writes.push(Write { stamp, is_made });
     }
 
-    /// The write of `page` that began last has returned without error. One that was refused may
-    /// have been made or not: no sync promises it, and it may be found.
+    /// The last write of `page` has returned without error. A refused write may have been made or
+    /// not: no sync promises it, but it may be found.
     pub(super) fn write_returned(&mut self, page: u64) {
         let writes = self.written.get_mut(&page);
         let last = writes.and_then(|writes| writes.last_mut());
@@ -69,7 +69,7 @@ impl History {
         self.recorded = self.tried.len() - 1;
     }
 
-    /// What a sync of `pages` promises that begins now, while none of them is being written.
+    /// What a sync of `pages` promises if it begins now, while none of them is being written.
     pub(super) fn sync_begins(&self, pages: impl Fn(u64) -> bool) -> Begun {
         let own = self.written.iter().filter(|(page, _)| pages(**page));
         let last_made = own.filter_map(|(&page, writes)| {
@@ -86,9 +86,9 @@ impl History {
         }
     }
 
-    /// What is wrong with `found`, what the next process found in the volume: it is what this one's
-    /// store tried to commit, no older than what is known to be recorded, and has what the syncs
-    /// promised.
+    /// What is wrong with `found`, which the next process found in the volume. It has to be
+    /// something that the store of this process tried to commit, no older than what is known to be
+    /// recorded, and have everything that the syncs promised.
     pub(super) fn judge(&self, found: &State) -> Option<String> {
         let lost = self.promised.iter().find_map(|(&page, &count)| {
             let stamp = found.get(&page).copied().unwrap_or(0);
@@ -109,7 +109,7 @@ impl History {
         })
     }
 
-    /// What is wrong with `page`, of which write `count` was promised, if it has this `stamp`.
+    /// What is wrong with `page` if it has this `stamp` and its write `count` was promised.
     fn judge_page(&self, page: u64, count: usize, stamp: u64) -> Option<String> {
         let writes = &self.written[&page];
         let at = writes.iter().rposition(|write| write.stamp == stamp);
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(history.judge(&State::new()), None);
     }
 
-    /// Seed 1795739401182: a sync was taken to promise a write that the engine had refused.
+    /// Seed 1795739401182: a sync was wrongly taken to promise a write that the engine had refused.
     #[test]
     fn a_page_has_what_was_written_last_or_a_refused_write_after_it() {
         let mut history = History::new(state(&[(1, 9)]));

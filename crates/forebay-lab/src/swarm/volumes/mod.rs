@@ -1,7 +1,7 @@
-//! Worlds of volumes in a bucket, with the whole engine above: processes write to a volume whose
-//! records are real, are killed or taken over, and go on as zombies. What the next one finds is
-//! exactly what its predecessor tried to commit, and has all that returned syncs promised, however
-//! the bucket behaved; no sync of a zombie returns for what is not there.
+//! Worlds of volumes in a bucket, with the whole engine above. Processes write to a volume with
+//! real records. Some are killed, and some are taken over and go on as zombies. However the bucket
+//! behaves, the next process finds exactly what its predecessor tried to commit, with everything
+//! that a returned sync promised. No sync of a zombie returns unless its pages are there.
 
 mod bucket_sim;
 mod client;
@@ -25,7 +25,7 @@ use forebay_volume::{
 use front::{Front, stamp_of};
 use history::{History, State};
 
-/// More than the memory has room for.
+/// More pages than memory has room for.
 const PAGES: u64 = 640;
 const CHUNK_PAGES: u32 = 16;
 const CHUNK_BYTES: u32 = CHUNK_PAGES * PAGE_BYTES as u32;
@@ -100,7 +100,7 @@ impl Process {
         (process, found)
     }
 
-    /// It is gone from one moment to the next.
+    /// The process dies at once.
     async fn kill(&mut self) {
         self.front.kill();
         self.shared.stop.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A scene in real time beside the same scene in virtual time.
+//! A scene in real time compared with the same scene in virtual time.
 
 use super::super::super::verdict::Violation;
 use super::measured::{CrewRates, Measured, SiteRates};
@@ -54,7 +54,7 @@ impl Figure {
         }
     }
 
-    /// Whether the two are as near to each other as they should be.
+    /// Whether the two are near enough to each other.
     pub fn is_near(&self) -> bool {
         let most = match self.kind {
             FigureKind::Idle => MOST_IDLE_POINTS,

@@ -14,7 +14,7 @@ use forebay_base::{Instant, Span};
 use forebay_engine::Statistics;
 use std::sync::Arc;
 
-/// While a page is dirty, a thread may be kept from running for this long: the processors may have
+/// A thread may be kept from running for this long while a page is dirty: the processors may have
 /// other work for seconds.
 const AGE_SLACK: Span = Span::from_secs(5);
 /// The limit is broken if this many looks in a row see too much. Gauges are read one after the

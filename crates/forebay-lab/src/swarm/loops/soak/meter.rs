@@ -41,7 +41,7 @@ struct State {
     age: Option<Age>,
 }
 
-/// A meter before a store.
+/// The measurements of one store.
 pub(super) struct Meter {
     rt: Rt,
     inner: Arc<dyn Store>,
@@ -57,7 +57,7 @@ impl State {
         self.until = self.until.max(now);
     }
 
-    /// For how long it has had requests and has ended none.
+    /// How long it has had requests and has ended none.
     fn silent(&self, now: Instant) -> Span {
         match self.requests {
             0 => Span::ZERO,
@@ -138,7 +138,7 @@ impl Meter {
         state.in_calls -= 1;
     }
 
-    /// A sentence about a page that is not durable in the version of `promised`, if there is one.
+    /// What is wrong if a page is not durable in its version of `promised`.
     pub(super) fn judge_sync(
         &self,
         object: ObjectId,
@@ -157,7 +157,7 @@ impl Meter {
         ))
     }
 
-    /// A sentence about a page that has been dirty for too long, if there is one.
+    /// What is wrong if a page has been dirty for too long.
     pub(super) fn judge_age(&self) -> Option<String> {
         let state = lock(&self.state);
         state.age.as_ref()?.judge(self.rt.now())
@@ -236,7 +236,7 @@ fn versions_of(io: &Io) -> Vec<(Place, u64)> {
     versions.collect()
 }
 
-/// A store behind a meter.
+/// A wrapper of a store that tells its meter of each request.
 pub(super) struct Metered(pub(super) Arc<Meter>);
 
 impl Store for Metered {

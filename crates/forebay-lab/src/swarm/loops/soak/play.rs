@@ -125,7 +125,7 @@ impl Stage {
     }
 
     fn send_off(&mut self, writer: Arc<Writer>) -> io::Result<()> {
-        if writer.crew.syncing == Syncing::Beside {
+        if writer.crew.syncing == Syncing::Concurrently {
             let syncs = writer.clone().sync_repeatedly();
             self.running
                 .push(Running::start(&self.rt, "syncer", syncs)?);

@@ -17,7 +17,7 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
-/// The rest of a task between two syncs of a file.
+/// The rest between two syncs of a file.
 const SYNCER_RESTS: Span = Span::from_millis(70);
 
 /// Something that runs until it is told to stop.
@@ -126,7 +126,7 @@ impl Writer {
         self.meter.call_begins(self.object, 0..0);
         let synced = self.file.sync().await;
         self.meter.call_ends();
-        // With a slow store a sync may time out: then it promises nothing.
+        // On a slow store a sync may time out. Then it promises nothing.
         if synced.is_err() {
             return;
         }
