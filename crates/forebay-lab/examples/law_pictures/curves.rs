@@ -25,8 +25,7 @@ use forebay_law::swapahead::{SwapaheadInputs, window_pages};
 use forebay_law::throttle::wakes_writeback_waiters;
 use forebay_law::watermark::{MarkSpacing, Watermarks, min_free_kib, watermarks};
 
-use crate::commits::group_commit;
-use crate::picture::{Axis, Curve, Knee, Picture};
+use crate::picture::{Axis, Curve, Mark, Picture};
 
 /// A law: its file and its picture.
 pub(crate) struct Law {
@@ -86,11 +85,7 @@ fn watermark() -> Picture {
             of("low", |marks| marks.low),
             of("min", |marks| marks.min),
         ],
-        knees: vec![Knee {
-            name: "managed / 1000 = min / 4",
-            at: 977,
-        }],
-        levels: vec![],
+        marks: vec![Mark::Upright("managed / 1000 = min / 4", 977)],
     }
 }
 
@@ -110,11 +105,7 @@ fn scan() -> Picture {
             part("swappiness 100", 100),
             part("swappiness 60", 60),
         ],
-        knees: vec![Knee {
-            name: "cost of file pages",
-            at: 1_000,
-        }],
-        levels: vec![],
+        marks: vec![Mark::Upright("cost of file pages", 1_000)],
     }
 }
 
@@ -142,8 +133,7 @@ fn shrink() -> Picture {
             asked("4 seeks", 4),
             asked("no seeks", 0),
         ],
-        knees: vec![],
-        levels: vec![],
+        marks: vec![],
     }
 }
 
@@ -171,11 +161,7 @@ fn refault() -> Picture {
             even("with swap", range, 80, |active| longest(active, true)),
             even("without swap", range, 80, |active| longest(active, false)),
         ],
-        knees: vec![],
-        levels: vec![Knee {
-            name: "active anon + inactive anon",
-            at: 100_000,
-        }],
+        marks: vec![Mark::Level("active anon + inactive anon", 100_000)],
     }
 }
 
@@ -206,11 +192,7 @@ fn s3_fifo() -> Picture {
             of("a page of main", Queue::Main),
             of("a page of the small queue", Queue::Small),
         ],
-        knees: vec![Knee {
-            name: "most that are counted",
-            at: MOST_FREQUENT,
-        }],
-        levels: vec![],
+        marks: vec![Mark::Upright("most that are counted", MOST_FREQUENT)],
     }
 }
 
@@ -226,17 +208,7 @@ fn readahead() -> Picture {
         x: Axis::even("last window (pages)", (0, 128), 1),
         y: Axis::even("next window (pages)", (0, 128), 1),
         curves: vec![sizes("max 128", 128), sizes("max 32", 32)],
-        knees: vec![
-            Knee {
-                name: "max / 16",
-                at: 8,
-            },
-            Knee {
-                name: "max / 2",
-                at: 64,
-            },
-        ],
-        levels: vec![],
+        marks: vec![Mark::Upright("max / 16", 8), Mark::Upright("max / 2", 64)],
     }
 }
 
@@ -279,8 +251,7 @@ fn reach() -> Picture {
             of("20 ms away", 20_000),
             of("1 ms away", 1_000),
         ],
-        knees: vec![],
-        levels: vec![],
+        marks: vec![],
     }
 }
 
@@ -321,8 +292,7 @@ fn drain() -> Picture {
             drain_of("seeks, from above", 6_000, seeks),
             drain_of("seeks, from the floor", 256, seeks),
         ],
-        knees: vec![],
-        levels: vec![],
+        marks: vec![],
     }
 }
 
@@ -365,8 +335,7 @@ fn at_risk() -> Picture {
             ages("more than the rate", 20, |_| 10),
             ages("the same, slower", 20, slows),
         ],
-        knees: vec![],
-        levels: vec![],
+        marks: vec![],
     }
 }
 
@@ -415,8 +384,7 @@ fn elastic() -> Picture {
             elastic_of("once, for a minute", once),
             elastic_of("for 40 s every 80 s", again),
         ],
-        knees: vec![],
-        levels: vec![],
+        marks: vec![],
     }
 }
 
@@ -441,8 +409,7 @@ fn swapahead() -> Picture {
         x: Axis::even("pages of the last window that were used", (0, 32), 1),
         y: Axis::even("window (pages)", (0, 36), 1),
         curves: vec![pages("max 32", 32), pages("max 8", 8)],
-        knees: vec![],
-        levels: vec![],
+        marks: vec![],
     }
 }
 
@@ -457,8 +424,7 @@ fn throttle() -> Picture {
         x: Axis::even("waiters", (0, 64), 1),
         y: Axis::even("pages written since the first came", (0, 2_250), 1),
         curves: vec![even("all are woken", (1, 64), 63, needed)],
-        knees: vec![],
-        levels: vec![],
+        marks: vec![],
     }
 }
 
@@ -478,11 +444,7 @@ fn limits() -> Picture {
             "hard limit",
             steps.take(301).map(|limit| (limit.updated_ms, limit.limit)),
         )],
-        knees: vec![],
-        levels: vec![Knee {
-            name: "thresh",
-            at: 120_000,
-        }],
+        marks: vec![Mark::Level("thresh", 120_000)],
     }
 }
 
@@ -508,11 +470,7 @@ fn share() -> Picture {
         x: Axis::even("time (s)", (0, 20_000), 1_000),
         y: Axis::even("share (percent)", (0, 1_000), 10),
         curves: vec![curve("the busy one", of_busy), curve("the new one", of_new)],
-        knees: vec![Knee {
-            name: "one period",
-            at: 3_000,
-        }],
-        levels: vec![],
+        marks: vec![Mark::Upright("one period", 3_000)],
     }
 }
 
@@ -535,11 +493,7 @@ fn bandwidth() -> Picture {
             ),
             curve("write", steps().map(|(ms, at)| (ms, at.write_pages_per_s))),
         ],
-        knees: vec![],
-        levels: vec![Knee {
-            name: "what the store does",
-            at: 12_800,
-        }],
+        marks: vec![Mark::Level("what the store does", 12_800)],
     }
 }
 
@@ -577,11 +531,7 @@ fn steady() -> Picture {
             halved("with a leap", true, |_| 2_560),
             halved("with a leap, samples that scatter", true, scattered),
         ],
-        knees: vec![],
-        levels: vec![Knee {
-            name: "what the store does",
-            at: 12_800,
-        }],
+        marks: vec![Mark::Level("what the store does", 12_800)],
     }
 }
 
@@ -597,21 +547,11 @@ fn position() -> Picture {
         x: Axis::even("dirty pages (thousands)", (140_000, 210_000), 1_000),
         y: Axis::even("polynomial (percent)", (0, 2_000), 10),
         curves: vec![even("polynomial", (140_000, 210_000), 280, law)],
-        knees: vec![
-            Knee {
-                name: "freerun",
-                at: limits.freerun(),
-            },
-            Knee {
-                name: "setpoint",
-                at: aim,
-            },
-            Knee {
-                name: "limit",
-                at: limits.thresh,
-            },
+        marks: vec![
+            Mark::Upright("freerun", limits.freerun()),
+            Mark::Upright("setpoint", aim),
+            Mark::Upright("limit", limits.thresh),
         ],
-        levels: vec![],
     }
 }
 
@@ -629,11 +569,7 @@ fn rate() -> Picture {
             "ratelimit",
             samples.map(|sample| (sample.now_ms, sample.ratelimit)),
         )],
-        knees: vec![],
-        levels: vec![Knee {
-            name: "bandwidth / writers",
-            at: 2_560,
-        }],
+        marks: vec![Mark::Level("bandwidth / writers", 2_560)],
     }
 }
 
@@ -661,11 +597,7 @@ fn pause() -> Picture {
                 sizing.target_ms
             }),
         ],
-        knees: vec![],
-        levels: vec![Knee {
-            name: "max_pause",
-            at: 200,
-        }],
+        marks: vec![Mark::Level("max_pause", 200)],
     }
 }
 
@@ -685,11 +617,7 @@ fn pace() -> Picture {
         x: Axis::even("rate of the writer (MB/s)", (0, 1_000), 256),
         y: Axis::even("ms", (0, 60), 1_000),
         curves: vec![even("sleep", (5_120, 256_000), 250, sleep_us)],
-        knees: vec![Knee {
-            name: "30 MB/s",
-            at: 7_680,
-        }],
-        levels: vec![],
+        marks: vec![Mark::Upright("30 MB/s", 7_680)],
     }
 }
 
@@ -725,11 +653,10 @@ fn decision() -> Picture {
         x: Axis::even("dirty pages (thousands)", (150_000, 200_000), 1_000),
         y: Axis::even("ms", (0, 200_000), 1_000),
         curves: vec![of("one of ten writers", 10), of("the only writer", 1)],
-        knees: vec![Knee {
-            name: "setpoint",
-            at: setpoint(limits.thresh, limits.freerun()),
-        }],
-        levels: vec![],
+        marks: vec![Mark::Upright(
+            "setpoint",
+            setpoint(limits.thresh, limits.freerun()),
+        )],
     }
 }
 
@@ -740,11 +667,7 @@ fn chunk() -> Picture {
         x: Axis::even("bandwidth (thousand pages per second)", (0, 80_000), 1_000),
         y: Axis::even("chunk (pages)", (0, 30_000), 1),
         curves: vec![even("chunk", (0, 80_000), 800, law)],
-        knees: vec![Knee {
-            name: "average / 2 = dirty_limit / 8",
-            at: 50_000,
-        }],
-        levels: vec![],
+        marks: vec![Mark::Upright("average / 2 = dirty_limit / 8", 50_000)],
     }
 }
 
@@ -762,11 +685,7 @@ fn line() -> Picture {
         x: Axis::even("rate of the line (KiB/s)", (0, 2_000), 1),
         y: Axis::even("uploads", (0, 20), 1),
         curves: vec![even("uploads", (0, 2_000), 500, law)],
-        knees: vec![Knee {
-            name: "two at once",
-            at: 205,
-        }],
-        levels: vec![],
+        marks: vec![Mark::Upright("two at once", 205)],
     }
 }
 
@@ -790,7 +709,6 @@ fn blame() -> Picture {
             of("the writer itself", Suspect::OwnRate),
             of("the store", Suspect::Store),
         ],
-        knees: vec![],
-        levels: vec![],
+        marks: vec![],
     }
 }

@@ -16,10 +16,10 @@ pub(crate) struct Axis {
     scale: Scale,
 }
 
-/// A line across the picture at one value of an axis, with the name of the variable.
-pub(crate) struct Knee {
-    pub(crate) name: &'static str,
-    pub(crate) at: u64,
+/// A line across the picture at one value of an axis, with a name.
+pub(crate) enum Mark {
+    Upright(&'static str, u64),
+    Level(&'static str, u64),
 }
 
 /// Everything on one picture.
@@ -28,10 +28,7 @@ pub(crate) struct Picture {
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) curves: Vec<Curve>,
-    /// Vertical lines.
-    pub(crate) knees: Vec<Knee>,
-    /// Horizontal lines.
-    pub(crate) levels: Vec<Knee>,
+    pub(crate) marks: Vec<Mark>,
 }
 
 impl Axis {
@@ -76,19 +73,13 @@ const MARK_COLOURS: [usize; 4] = [7, 3, 4, 6];
 pub(crate) fn drawn(picture: &Picture) -> String {
     let (x, y) = (&picture.x, &picture.y);
     let mut chart = Chart::new(picture.title, x.drawn(), y.drawn());
-    let upright = |knee: &Knee| {
-        let at = x.shown(knee.at);
-        (
-            knee.name,
-            vec![(at, y.shown(y.ends.0)), (at, y.shown(y.ends.1))],
-        )
-    };
-    let level = |knee: &Knee| {
-        let at = y.shown(knee.at);
-        (
-            knee.name,
-            vec![(x.shown(x.ends.0), at), (x.shown(x.ends.1), at)],
-        )
+    let line = |mark: &Mark| {
+        let (name, ends) = match *mark {
+            Mark::Upright(name, at) => (name, [(at, y.ends.0), (at, y.ends.1)]),
+            Mark::Level(name, at) => (name, [(x.ends.0, at), (x.ends.1, at)]),
+        };
+        let points = ends.map(|(across, up)| (x.shown(across), y.shown(up)));
+        (name, points.to_vec())
     };
     for (colour, curve) in picture.curves.iter().enumerate() {
         let points = curve.points.iter();
@@ -99,9 +90,7 @@ pub(crate) fn drawn(picture: &Picture) -> String {
             Shape::Line(points.collect()),
         ));
     }
-    let knees = picture.knees.iter().map(upright);
-    let marks = knees.chain(picture.levels.iter().map(level));
-    for ((name, points), colour) in marks.zip(MARK_COLOURS) {
+    for ((name, points), colour) in picture.marks.iter().map(line).zip(MARK_COLOURS) {
         chart.add(Layer::new(name, colour, Shape::Dashed(points)));
     }
     chart.standalone()
