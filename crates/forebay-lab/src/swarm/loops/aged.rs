@@ -4,7 +4,6 @@
 //! The writers note when a call begins, and a store in front of the medium notes when a write, or
 //! the commit that it needs, has ended.
 
-use super::super::client::PAGE;
 use super::super::scene::{Crew, Moment, Observer, Request, Scene, SceneIo, Site, judge};
 use super::super::verdict::{Oracle, Violation};
 use super::drain::FLOOR_PAGES;
@@ -74,8 +73,7 @@ impl Ages {
         let object = request.is.object.0;
         let mut durable = self.covered.remove(&request.number).unwrap_or_default();
         if request.is.kind == IoKind::Write {
-            let first = request.is.offset_bytes / PAGE;
-            let written = first..first + request.is.length_bytes.div_ceil(PAGE);
+            let written = request.written();
             if self.needs_commits {
                 self.written.entry(object).or_default().extend(written);
             } else {

@@ -109,10 +109,10 @@ impl Observer for Strict {
             }
             SceneIo::CallEnds(..) => self.note(moment, Work::call_ends),
             SceneIo::RequestBegins(request) if request.is.kind == IoKind::Write => {
-                self.note(moment, |work| work.begins(request.is.length_bytes / PAGE))
+                self.note(moment, |work| work.begins(request.written_pages()))
             }
             SceneIo::RequestEnds(request, _) if request.is.kind == IoKind::Write => {
-                self.note(moment, |work| work.ends(request.is.length_bytes / PAGE))
+                self.note(moment, |work| work.ends(request.written_pages()))
             }
             _ => None,
         }

@@ -1,6 +1,5 @@
 //! The watch: it passes what happens in a scene to the oracles of the loops.
 
-use super::super::client::PAGE;
 use super::super::scene::{Call, Moment, Observer, Request, Scene, SceneIo, Site};
 use super::super::verdict::{Oracle, Violation};
 use super::age::Age;
@@ -12,7 +11,6 @@ use forebay_base::{Instant, Span};
 use forebay_engine::Statistics;
 use forebay_engine::statistics::BackingStatistics;
 use forebay_store::IoKind;
-use std::ops::Range;
 
 /// The oracles of one store.
 #[derive(Debug)]
@@ -140,10 +138,10 @@ impl Watch {
         if !of_store.work.has_requests() {
             of_store.answered = now;
         }
-        self.work(store, now, |work| work.begins(pages_of(is)));
+        self.work(store, now, |work| work.begins(request.written_pages()));
         if is.kind == IoKind::Write {
             self.back_off(store, |back_off| {
-                back_off.begins(now, is.object.0, range_of(is))
+                back_off.begins(now, is.object.0, request.written())
             });
         }
     }
@@ -153,11 +151,11 @@ impl Watch {
         self.stores[store].answered = now;
         self.work(store, now, |work| match is.kind {
             IoKind::Commit => work.commit_ends(),
-            _ => work.ends(pages_of(is)),
+            _ => work.ends(request.written_pages()),
         });
         if is.kind == IoKind::Write {
             let of_store = &mut self.stores[store];
-            let (object, pages) = (is.object.0, range_of(is));
+            let (object, pages) = (is.object.0, request.written());
             if let Some(age) = &mut of_store.age {
                 age.written(object, pages.clone());
             }
@@ -234,20 +232,6 @@ impl Observer for Watch {
 /// Whether it makes something durable.
 fn is_write(request: Request) -> bool {
     matches!(request.is.kind, IoKind::Write | IoKind::Commit)
-}
-
-/// Pages that a request writes.
-fn pages_of(request: forebay_store::Request) -> u64 {
-    match request.kind {
-        IoKind::Write => request.length_bytes.div_ceil(PAGE),
-        _ => 0,
-    }
-}
-
-/// The pages that a write covers.
-fn range_of(request: forebay_store::Request) -> Range<u64> {
-    let first = request.offset_bytes / PAGE;
-    first..first + pages_of(request)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The watch: events, calls and looks of a world of short memory, and the findings of the oracle of
 //! reclaim.
 
-use super::super::client::PAGE;
 use super::super::scene::{Moment, Observer, SceneIo};
 use super::super::verdict::{Oracle, Violation};
 use super::callers::Callers;
@@ -135,8 +134,7 @@ impl Observer for Watch {
                 self.callers.call_ends(call.object.0);
             }
             SceneIo::RequestEnds(request, _) if request.is.kind == IoKind::Write => {
-                let pages = request.is.length_bytes.div_ceil(PAGE);
-                self.written.ends(moment.now, pages);
+                self.written.ends(moment.now, request.written_pages());
             }
             _ => {}
         }

@@ -1,5 +1,6 @@
 //! What an oracle sees of a scene.
 
+use super::super::client::PAGE;
 use super::super::verdict::Violation;
 use forebay_base::Instant;
 use forebay_base::sync::{Mutex, lock};
@@ -8,7 +9,7 @@ use forebay_engine::event::{Event, EventSink};
 use forebay_engine::event::{Event, EventSink};
 use forebay_engine::{Cache, Statistics};
 use forebay_rt::Rt;
-use forebay_store::ObjectId;
+use forebay_store::{IoKind, ObjectId};
 use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -29,6 +30,24 @@ pub(in super::super) struct Request {
     /// Unique within the scene.
     pub(in super::super) number: u64,
     pub(in super::super) is: forebay_store::Request,
+}
+
+impl Request {
+    /// The pages that it writes; none if it is not a write.
+    pub(in super::super) fn written(&self) -> Range<u64> {
+        let first = self.is.offset_bytes / PAGE;
+        let count = match self.is.kind {
+            IoKind::Write => self.is.length_bytes.div_ceil(PAGE),
+            _ => 0,
+        };
+        first..first + count
+    }
+
+    /// The number of these pages.
+    pub(in super::super) fn written_pages(&self) -> u64 {
+        let pages = self.written();
+        pages.end - pages.start
+    }
 }
 
 /// What happens above or below the cache.
