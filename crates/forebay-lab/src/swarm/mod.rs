@@ -69,3 +69,9 @@ pub use scene::Scene;
 pub use shrink::shrink;
 pub use side_world::SideWorld;
 pub use verdict::{Oracle, Violation};
+
+/// The instant `ms` milliseconds after the start, for tests.
+#[cfg(test)]
+fn at(ms: u64) -> forebay_base::Instant {
+    forebay_base::Instant::ZERO + forebay_base::Span::from_millis(ms)
+}

@@ -85,10 +85,7 @@ impl Age {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(ms: u64) -> Instant {
-        Instant::ZERO + Span::from_millis(ms)
-    }
+    use crate::swarm::at;
 
     #[test]
     fn a_page_that_stays_dirty_is_found_and_one_that_is_written_is_not() {

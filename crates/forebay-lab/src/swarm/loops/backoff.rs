@@ -180,10 +180,7 @@ impl BackOff {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(ms: u64) -> Instant {
-        Instant::ZERO + Span::from_millis(ms)
-    }
+    use crate::swarm::at;
 
     /// A run of eight pages fails, is split, and page 3 is refused alone.
     fn refused() -> BackOff {

@@ -135,10 +135,7 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(ms: u64) -> Instant {
-        Instant::ZERO + Span::from_millis(ms)
-    }
+    use crate::swarm::at;
 
     fn dirty(reclaimable: u64, of_all: u64) -> Dirty {
         Dirty {

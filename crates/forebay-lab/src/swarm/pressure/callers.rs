@@ -7,7 +7,9 @@
 //! often in a row, although frames are free (spec/reclaim.md 3.8 and 5.6). So time in which any
 //! caller was throttled does not count.
 
+use super::keeper::beyond;
 use forebay_base::{Instant, Span};
+use forebay_engine::statistics::ZoneStatistics;
 use forebay_engine::statistics::ZoneStatistics;
 use std::collections::BTreeMap;
 
@@ -23,12 +25,6 @@ pub(super) struct Callers {
     calls: u64,
     /// The call of each reader, and since when it has been in this call while frames were free.
     held_up: BTreeMap<u64, (u64, Instant)>,
-}
-
-/// Whether a request may take a frame of the zone.
-fn has_frames(zone: &ZoneStatistics) -> bool {
-    let reserve = zone.lowmem_reserve.last().copied().unwrap_or(0);
-    zone.free > zone.min + reserve
 }
 
 impl Callers {
@@ -53,7 +49,8 @@ impl Callers {
         zones: &[ZoneStatistics],
         is_swapping: bool,
     ) -> Option<String> {
-        if is_swapping || !zones.iter().any(has_frames) {
+        let has_frames = zones.iter().any(|zone| beyond(zone, zone.min) > 0);
+        if is_swapping || !has_frames {
             self.held_up.clear();
             return None;
         }
@@ -78,10 +75,7 @@ impl Callers {
 mod tests {
     use super::super::keeper::zone;
     use super::*;
-
-    fn at(ms: u64) -> Instant {
-        Instant::ZERO + Span::from_millis(ms)
-    }
+    use crate::swarm::at;
 
     /// Reader 7 is in a call from 0 on; what is found at the last of these looks 10 ms apart.
     fn after(looks: u64, act: impl Fn(&mut Callers, u64), free: u64) -> Option<String> {

@@ -26,17 +26,24 @@ pub(super) struct Keeper {
 }
 
 /// How much a zone has beyond a mark and the reserve of requests that may use every zone.
-fn beyond(zone: &ZoneStatistics, mark: u64) -> i64 {
-    let reserve = zone.lowmem_reserve.last().copied().unwrap_or(0);
-    zone.free as i64 - (mark + reserve) as i64
+pub(super) fn beyond(zone: &ZoneStatistics, mark: u64) -> i64 {
+    zone.free as i64 - (mark + reserve(zone)) as i64
+}
+
+fn reserve(zone: &ZoneStatistics) -> u64 {
+    zone.lowmem_reserve.last().copied().unwrap_or(0)
 }
 
 fn levels(zones: &[&ZoneStatistics]) -> String {
     let level = |zone: &&ZoneStatistics| {
-        let reserve = zone.lowmem_reserve.last().copied().unwrap_or(0);
         format!(
-            "{} has {} free of {}, low mark {}, high mark {}, reserve {reserve}",
-            zone.name, zone.free, zone.managed, zone.low, zone.high
+            "{} has {} free of {}, low mark {}, high mark {}, reserve {}",
+            zone.name,
+            zone.free,
+            zone.managed,
+            zone.low,
+            zone.high,
+            reserve(zone)
         )
     };
     zones.iter().map(level).collect::<Vec<_>>().join("; ")
@@ -126,11 +133,7 @@ pub(super) fn zone(free: u64) -> ZoneStatistics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_base::Span;
-
-    fn at(ms: u64) -> Instant {
-        Instant::ZERO + Span::from_millis(ms)
-    }
+    use crate::swarm::at;
 
     #[test]
     fn a_sleep_below_the_high_mark_is_found() {

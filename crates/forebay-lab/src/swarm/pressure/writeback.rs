@@ -53,10 +53,7 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(ms: u64) -> Instant {
-        Instant::ZERO + Span::from_millis(ms)
-    }
+    use crate::swarm::at;
 
     #[test]
     fn a_wait_that_writes_should_have_ended_is_found() {

@@ -10,7 +10,7 @@ use forebay_rt::Rt;
 use std::sync::Arc;
 
 /// The rest between two syncs of a file.
-const SYNCER_RESTS: Span = Span::from_millis(70);
+pub(in super::super) const SYNCER_RESTS: Span = Span::from_millis(70);
 /// The rest after a call that failed at once, because otherwise no time would pass.
 const AFTER_FAILURE: Span = Span::from_millis(100);
 /// The time from one calm to the next.

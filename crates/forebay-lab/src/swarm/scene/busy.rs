@@ -117,10 +117,7 @@ impl Observer for Busy {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(ms: u64) -> Instant {
-        Instant::ZERO + Span::from_millis(ms)
-    }
+    use crate::swarm::at;
 
     fn store(pauses_ms: &[u64]) -> OfStore {
         let mut store = OfStore {

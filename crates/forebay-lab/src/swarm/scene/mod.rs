@@ -14,7 +14,7 @@ mod plan;
 mod recomputed;
 mod stage;
 
-pub(super) use actors::Actor;
+pub(super) use actors::{Actor, SYNCER_RESTS};
 pub(super) use observer::{Call, Moment, Observer, Request, SceneIo};
 pub use plan::Scene;
 pub(super) use plan::{Crew, ENDLESS, Site, Syncing};

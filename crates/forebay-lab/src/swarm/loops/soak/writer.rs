@@ -1,7 +1,7 @@
 //! A writer: a task in virtual time, a thread of its own in real time.
 
 use super::super::super::client::PAGE;
-use super::super::super::scene::{Crew, Syncing};
+use super::super::super::scene::{Crew, SYNCER_RESTS, Syncing};
 use super::super::super::verdict::Oracle;
 use super::guard::Guard;
 use super::meter::{Meter, VERSION_BYTES};
@@ -16,9 +16,6 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-
-/// The rest between two syncs of a file.
-const SYNCER_RESTS: Span = Span::from_millis(70);
 
 /// Something that runs until it is told to stop.
 pub(super) enum Running {
