@@ -1,8 +1,10 @@
 use super::super::testing::{Bench, is_near};
-use super::super::{DeviceSettings, FULL_PACE, QueueSettings, RatedSettings, TransferKind};
-use forebay_base::sync::lock;
+use super::super::{
+    DeviceSettings, FULL_PACE, Partition, QueueSettings, RatedSettings, TransferKind,
+};
+use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Instant, Prng, Span};
-use forebay_store::Rate;
+use forebay_store::{Finish, FinishedIo, Io, IoKind, ObjectId, Rate, Request, Store};
 
 const MIB: u64 = 1 << 20;
 
@@ -248,29 +250,29 @@ fn every_transfer_ends_exactly_once() {
     }
 }
 
+fn commit(finish: Arc<dyn Finish>) -> Io {
+    let request = Request {
+        kind: IoKind::Commit,
+        object: ObjectId(0),
+        offset_bytes: 0,
+        length_bytes: 0,
+    };
+    Io::new(request, Vec::new(), finish, 0)
+}
+
 #[test]
 fn a_machine_that_is_dropped_answers_what_is_under_way() {
-    use crate::device::Partition;
-    use forebay_base::sync::Arc;
-    use forebay_store::{Finish, FinishedIo, Io, IoKind, ObjectId, Request, Store};
-
-    struct Heard(forebay_base::sync::Mutex<Vec<bool>>);
+    struct Heard(Mutex<Vec<bool>>);
     impl Finish for Heard {
         fn finished(&self, io: FinishedIo) {
             lock(&self.0).push(io.result.is_ok());
         }
     }
 
-    let heard = Arc::new(Heard(forebay_base::sync::Mutex::default()));
+    let heard = Arc::new(Heard(Mutex::default()));
     let bench = Bench::named("HDD-A");
     let store = Partition::new(Arc::clone(&bench.device), 0, 1 << 30);
-    let commit = Request {
-        kind: IoKind::Commit,
-        object: ObjectId(0),
-        offset_bytes: 0,
-        length_bytes: 0,
-    };
-    store.submit(Io::new(commit, Vec::new(), heard.clone(), 0));
+    store.submit(commit(heard.clone()));
     drop(store);
     drop(bench);
     assert_eq!(*lock(&heard.0), [false]);
@@ -279,10 +281,6 @@ fn a_machine_that_is_dropped_answers_what_is_under_way() {
 /// A waiter of a device holds the device, as a cache holds its stores.
 #[test]
 fn what_is_under_way_does_not_keep_a_device_whose_machine_is_gone() {
-    use crate::device::Partition;
-    use forebay_base::sync::Arc;
-    use forebay_store::{Finish, FinishedIo, Io, IoKind, ObjectId, Request, Store};
-
     struct Waits {
         _store: Arc<Partition>,
     }
@@ -299,13 +297,7 @@ fn what_is_under_way_does_not_keep_a_device_whose_machine_is_gone() {
     });
     let gone = Arc::downgrade(&waits);
     for _ in 0..300 {
-        let commit = Request {
-            kind: IoKind::Commit,
-            object: ObjectId(0),
-            offset_bytes: 0,
-            length_bytes: 0,
-        };
-        store.submit(Io::new(commit, Vec::new(), waits.clone(), 0));
+        store.submit(commit(waits.clone()));
     }
     drop((store, waits, bench));
     assert!(gone.upgrade().is_none());

@@ -61,6 +61,11 @@ impl Bench {
         ends.len()
     }
 
+    fn create(&self, object: u64, directory: u64) {
+        let created = self.files.create(ObjectId(object), directory);
+        self.machine.run(created).expect("there is room");
+    }
+
     fn address(&self, object: u64, page: u64) -> u64 {
         let found = self.files.address_of(ObjectId(object), page);
         found.expect("it has its place")
@@ -98,8 +103,7 @@ fn a_file_of_several_groups_gives_its_room_back_to_each_of_them() {
 fn files_of_a_directory_that_grow_together_interleave_and_others_are_apart() {
     let bench = Bench::new("HDD-A", "xfs", 1 << 35);
     for (object, directory) in [(1, 0), (2, 0), (3, 1)] {
-        let created = bench.files.create(ObjectId(object), directory);
-        bench.machine.run(created).expect("there is room");
+        bench.create(object, directory);
     }
     for index in 0..64 {
         for object in 1..4 {
@@ -180,8 +184,7 @@ fn what_was_skipped_in_the_cache_gets_no_place() {
 fn without_delay_files_are_placed_in_the_order_of_the_calls() {
     let bench = Bench::new("HDD-A", "ext3", 1 << 35);
     for object in [1, 2] {
-        let created = bench.files.create(ObjectId(object), 0);
-        bench.machine.run(created).expect("there is room");
+        bench.create(object, 0);
     }
     for step in 1..=4 {
         for object in [1, 2] {
@@ -230,8 +233,7 @@ fn a_full_device_refuses_and_a_removed_file_makes_room() {
 #[test]
 fn truncation_and_discard_free_what_they_take() {
     let bench = Bench::new("HDD-A", "xfs", 1 << 35);
-    let created = bench.files.create(ObjectId(1), 0);
-    bench.machine.run(created).expect("there is room");
+    bench.create(1, 0);
     let free = bench.files.free_bytes();
     bench.write(1, 0, MIB);
     bench.submit(IoKind::SetLength, 1, (MIB, 0), 0);
@@ -294,8 +296,7 @@ fn created_files_cost_a_kib_of_log_and_a_32nd_of_a_cluster() {
 fn an_inode_is_given_up_once_it_is_written_and_read_again_when_it_is_opened() {
     let bench = Bench::new("HDD-A", "xfs", 1 << 35);
     for file in 1..=3 {
-        let created = bench.files.create(ObjectId(file), 0);
-        bench.machine.run(created).expect("there is room");
+        bench.create(file, 0);
     }
     for file in [2, 1, 2] {
         bench.files.retire(ObjectId(file));
@@ -330,8 +331,7 @@ fn an_inode_is_given_up_once_it_is_written_and_read_again_when_it_is_opened() {
 fn an_inode_waits_for_its_own_write() {
     let bench = Bench::new("HDD-A", "xfs", 1 << 35);
     for file in 1..=2 {
-        let created = bench.files.create(ObjectId(file), 0);
-        bench.machine.run(created).expect("there is room");
+        bench.create(file, 0);
     }
     bench.settle();
     bench.files.retire(ObjectId(1));
@@ -469,8 +469,7 @@ fn writers_on_a_slow_stick_get_what_was_published() {
     for (writers, published, percent) in [(1, 6.2, 5.0), (2, 4.8, 20.0), (10, 2.75, 15.0)] {
         let bench = Bench::new("USB-slow", "xfs", 8 << 30);
         for object in 0..writers {
-            let created = bench.files.create(ObjectId(object), 0);
-            bench.machine.run(created).expect("there is room");
+            bench.create(object, 0);
         }
         let (files, heard) = (bench.files.clone(), bench.heard.clone());
         let work = write_in_turn(files, heard, bench.machine.rt(), writers);

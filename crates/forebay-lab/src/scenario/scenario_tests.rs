@@ -128,14 +128,17 @@ fn what_is_no_rate_is_reported_with_its_line_and_what_is_allowed() {
     }
 }
 
+/// A scenario of 5 s with these lines of keys and one process.
+fn lasting_5_s(keys: &str, process: &str) -> String {
+    format!(
+        "name = \"t\"\nsummary = \"t\"\nmachine = \"amd4-512m\"\nlength_s = 5\n\
+         {keys}[[processes]]\nname = \"one\"\n{process}\n"
+    )
+}
+
 #[test]
 fn measuring_begins_before_the_end() {
-    let text = |warm_up_s: &str| {
-        format!(
-            "name = \"t\"\nsummary = \"t\"\nmachine = \"amd4-512m\"\nlength_s = 5\n\
-             warm_up_s = {warm_up_s}\n[[processes]]\nname = \"log\"\nwrites = {{}}\n"
-        )
-    };
+    let text = |warm_up_s: &str| lasting_5_s(&format!("warm_up_s = {warm_up_s}\n"), "writes = {}");
     assert!(Scenario::parse(&text("4.9")).is_ok());
     for late in ["5", "60", "nan"] {
         let error = Scenario::parse(&text(late)).expect_err(late);
@@ -147,10 +150,8 @@ fn measuring_begins_before_the_end() {
 #[test]
 fn latencies_count_from_the_warm_up_to_the_end() {
     let text = |from_s: &str| {
-        format!(
-            "name = \"t\"\nsummary = \"t\"\nmachine = \"amd4-512m\"\nlength_s = 5\nwarm_up_s = 2\n\
-             latencies_from_s = {from_s}\n[[processes]]\nname = \"log\"\nwrites = {{}}\n"
-        )
+        let keys = format!("warm_up_s = 2\nlatencies_from_s = {from_s}\n");
+        lasting_5_s(&keys, "writes = {}")
     };
     assert!(Scenario::parse(&text("2")).is_ok() && Scenario::parse(&text("4.9")).is_ok());
     for bad in ["1.9", "5", "nan"] {
@@ -162,12 +163,7 @@ fn latencies_count_from_the_warm_up_to_the_end() {
 
 #[test]
 fn only_turns_that_have_times_can_be_late() {
-    let text = |reads: &str| {
-        format!(
-            "name = \"t\"\nsummary = \"t\"\nmachine = \"amd4-512m\"\nlength_s = 5\n\
-             [[processes]]\nname = \"player\"\nreads = {{ size = \"1M\", {reads} }}\n"
-        )
-    };
+    let text = |reads: &str| lasting_5_s("", &format!("reads = {{ size = \"1M\", {reads} }}"));
     assert!(Scenario::parse(&text("rate = 65536, loses_late_turns = true")).is_ok());
     let error = Scenario::parse(&text("loses_late_turns = true")).expect_err("it has no rate");
     assert_eq!(error.place.line, 7, "{error}");
@@ -176,12 +172,7 @@ fn only_turns_that_have_times_can_be_late() {
 
 #[test]
 fn rests_and_rates_of_hogs_are_checked() {
-    let text = |process: &str| {
-        format!(
-            "name = \"t\"\nsummary = \"t\"\nmachine = \"amd4-512m\"\nlength_s = 5\n\
-             [[processes]]\nname = \"one\"\n{process}\n"
-        )
-    };
+    let text = |process: &str| lasting_5_s("", process);
     let good = "hogs = { size = \"1M\", rate = 65536, rest_ms = 2_000 }";
     assert!(Scenario::parse(&text(good)).is_ok());
     for (wrong, allowed) in [
