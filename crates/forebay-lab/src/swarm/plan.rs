@@ -448,13 +448,17 @@ fn without_endless_runs(name: &str) -> Policy {
     }
 }
 
-fn nodes(chance: &mut Prng) -> Vec<NodeSettings> {
-    let zone = |name: &str, weight, lowmem_reserve_ratio| ZoneSettings {
+/// A zone with this weight and reserve.
+pub(super) fn zone(name: &str, weight: u64, lowmem_reserve_ratio: u64) -> ZoneSettings {
+    ZoneSettings {
         name: name.into(),
         weight,
         lowmem_reserve_ratio,
         ..ZoneSettings::default()
-    };
+    }
+}
+
+fn nodes(chance: &mut Prng) -> Vec<NodeSettings> {
     match chance.below(6) {
         0 => vec![NodeSettings {
             zones: vec![zone("DMA32", 1, 32), zone("Normal", 2, 0)],

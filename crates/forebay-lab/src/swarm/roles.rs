@@ -199,11 +199,14 @@ async fn hold(client: &mut Client) {
     client.judge_bytes("a page held", judged);
     let before = guard.to_vec();
     client.world.rt.sleep(span).await;
-    if *guard != before[..] {
-        client.broken(
-            Oracle::Bytes,
-            &format!("page {page} changed while a guard held it"),
-        );
+    judge_held(client, page, &guard, &before);
+}
+
+/// Judges that a page has not changed while a guard held it.
+fn judge_held(client: &Client, page: u64, guard: &[u8], before: &[u8]) {
+    if guard != before {
+        let what = format!("page {page} changed while a guard held it");
+        client.broken(Oracle::Bytes, &what);
     }
 }
 
@@ -268,12 +271,7 @@ async fn pin(client: &mut Client) {
         client.world.change_deeds(|deeds| deeds.held += 1);
     }
     for (page, guard, before) in guards {
-        if *guard != before[..] {
-            client.broken(
-                Oracle::Bytes,
-                &format!("page {page} changed while a guard held it"),
-            );
-        }
+        judge_held(client, page, &guard, &before);
     }
 }
 

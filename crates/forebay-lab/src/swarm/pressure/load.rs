@@ -1,10 +1,14 @@
 //! The choices of a seed for a world of short memory.
 
 use super::super::client::PAGE;
+use super::super::plan::zone;
 use super::super::scene::{Crew, Scene, Site};
 use forebay_base::{Prng, Span};
 use forebay_engine::policy::Eviction;
+use forebay_engine::policy::Eviction;
+use forebay_engine::settings::{DirtyKnobs, NodeSettings};
 use forebay_engine::settings::{DirtyKnobs, NodeSettings, ZoneSettings};
+use forebay_engine::{Policy, Settings};
 use forebay_engine::{Policy, Settings};
 
 /// How long readers rest together in each second of a scene that has calms: longer than the nap of
@@ -115,12 +119,6 @@ fn draw_dirty(chance: &mut Prng) -> DirtyKnobs {
 }
 
 fn draw_nodes(chance: &mut Prng) -> Vec<NodeSettings> {
-    let zone = |name: &str, weight, lowmem_reserve_ratio| ZoneSettings {
-        name: name.into(),
-        weight,
-        lowmem_reserve_ratio,
-        ..ZoneSettings::default()
-    };
     match chance.below(5) {
         0 => vec![NodeSettings {
             zones: vec![zone("DMA32", 1, 32), zone("Normal", 2, 0)],
