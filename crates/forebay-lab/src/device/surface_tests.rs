@@ -2,6 +2,7 @@ use super::*;
 use crate::device::{DeviceSettings, Server, ServerSettings, build};
 use crate::filesystem::{FileSystem, FileSystemSettings};
 use forebay_base::sync::Arc;
+use forebay_engine::{AttachedStore, Cache, File, Parts, Settings};
 use forebay_engine::{AttachedStore, Cache, Parts, Settings};
 use forebay_rt::{Virtual, VirtualSettings};
 use forebay_store::Store;
@@ -54,6 +55,17 @@ impl Bench {
         let attached = cache.attach(Arc::clone(&self.store)).expect("it fits");
         (cache, attached)
     }
+
+    /// A cache in which object 1 has these bytes, which are durable.
+    fn synced(&self, bytes: &[u8]) -> (Cache, File) {
+        let (cache, attached) = self.cache();
+        let file = cache.open(&attached, ObjectId(1), 0).expect("it opens");
+        self.machine.run(async {
+            file.write_at(bytes, 0).await.expect("it writes");
+            file.sync().await.expect("it is durable");
+        });
+        (cache, file)
+    }
 }
 
 fn page_of_bytes(page: usize, version: u8) -> Vec<u8> {
@@ -71,15 +83,9 @@ fn file_of(version: u8) -> Vec<u8> {
 #[test]
 fn what_was_written_comes_back_through_another_cache() {
     for bench in benches() {
-        let (cache, attached) = bench.cache();
-        let file = cache.open(&attached, ObjectId(1), 0).expect("it opens");
         // Not a whole number of pages.
         let bytes = &file_of(1)[..PAGES * PAGE_BYTES - 1_000];
-        bench.machine.run(async {
-            file.write_at(bytes, 0).await.expect("it writes");
-            file.sync().await.expect("it is durable");
-        });
-        drop((file, cache));
+        drop(bench.synced(bytes));
         assert_eq!(bench.surface.bytes(ObjectId(1)), bytes);
         let (other, attached) = bench.cache();
         let length = bytes.len() as u64;
@@ -96,11 +102,8 @@ fn what_was_written_comes_back_through_another_cache() {
 #[test]
 fn a_crash_keeps_what_was_synced_and_any_of_what_was_not() {
     for bench in benches() {
-        let (cache, attached) = bench.cache();
-        let file = cache.open(&attached, ObjectId(1), 0).expect("it opens");
+        let (_cache, file) = bench.synced(&file_of(1));
         bench.machine.run(async {
-            file.write_at(&file_of(1), 0).await.expect("it writes");
-            file.sync().await.expect("it is durable");
             file.write_at(&file_of(2), 0).await.expect("it writes");
         });
         // Long enough for the flusher to have written it again; nobody has synced since.
@@ -134,11 +137,8 @@ fn a_crash_keeps_what_was_synced_and_any_of_what_was_not() {
 #[test]
 fn a_cut_and_a_discard_zero_what_they_take() {
     for bench in benches() {
-        let (cache, attached) = bench.cache();
-        let file = cache.open(&attached, ObjectId(1), 0).expect("it opens");
+        let (_cache, file) = bench.synced(&file_of(1));
         bench.machine.run(async {
-            file.write_at(&file_of(1), 0).await.expect("it writes");
-            file.sync().await.expect("it is durable");
             file.truncate(10_000).await.expect("it is cut");
             file.truncate(30_000).await.expect("it grows");
             file.discard(2_000..7_000).await.expect("it is discarded");

@@ -9,6 +9,12 @@ fn expecting(expectation: &str) -> Result<Scenario, String> {
     Scenario::parse(&text).map_err(|error| error.to_string())
 }
 
+/// Checks that it is refused in its line, with these words.
+fn assert_refused(expectation: &str, words: &str) {
+    let error = expecting(expectation).unwrap_err();
+    assert!(error.contains("line 8") && error.contains(words), "{error}");
+}
+
 fn reported(expectation: &str) -> String {
     let scenario = expecting(expectation).unwrap();
     scenario.expectations[0].to_string()
@@ -26,11 +32,7 @@ fn a_size_is_reported_in_the_unit_of_the_column() {
     assert!(number.contains("never above 2560,"), "{number}");
     for of in ["kswapd_high_wmark_hit_quickly", "dirty + rate@log"] {
         let expectation = format!("never_above = {{ of = \"{of}\", limit = \"10M\" }}");
-        let error = expecting(&expectation).unwrap_err();
-        assert!(
-            error.contains("line 8") && error.contains("a number is allowed"),
-            "{error}"
-        );
+        assert_refused(&expectation, "a number is allowed");
     }
 }
 
@@ -41,11 +43,7 @@ fn bounds_between_which_nothing_lies_are_refused() {
         "figure = { of = \"elapsed\", at_least = 2, at_most = 1.5 }",
         "latency = { of = \"pause\", percentile = 99, at_least_ms = 2, at_most_ms = 1 }",
     ] {
-        let error = expecting(expectation).unwrap_err();
-        assert!(
-            error.contains("line 8") && error.contains("up to at_most"),
-            "{error}"
-        );
+        assert_refused(expectation, "up to at_most");
     }
     let one = "mean = { of = \"rate@log\", at_least = \"1K\", at_most = 1024 }";
     assert!(expecting(one).is_ok());
@@ -62,11 +60,7 @@ fn what_is_no_number_bounds_nothing() {
         "figure = { of = \"elapsed\", at_most = inf }",
         "latency = { of = \"pause\", percentile = 99, at_most_ms = nan }",
     ] {
-        let error = expecting(expectation).unwrap_err();
-        assert!(
-            error.contains("line 8") && error.contains("finite"),
-            "{error}"
-        );
+        assert_refused(expectation, "finite");
     }
 }
 
@@ -87,11 +81,7 @@ fn a_figure_that_no_run_has_is_refused() {
         "stall_events_total@direct",
     ] {
         let expectation = format!("figure = {{ of = \"{name}\", at_most = 1 }}");
-        let error = expecting(&expectation).unwrap_err();
-        assert!(
-            error.contains("line 8") && error.contains("there are: "),
-            "{error}"
-        );
+        assert_refused(&expectation, "there are: ");
     }
     for name in [
         "pswpout",
@@ -118,11 +108,7 @@ fn what_is_compared_has_one_unit() {
         "settles = { of = \"dirty + rate@log\", near = \"thresh\", within_percent = 5, by_s = 1 }",
         "overshoots = { of = \"dirty\", over = \"thresh + rate@log\", at_most_percent = 5 }",
     ] {
-        let error = expecting(expectation).unwrap_err();
-        assert!(
-            error.contains("line 8") && error.contains("one unit"),
-            "{error}"
-        );
+        assert_refused(expectation, "one unit");
     }
     let pages = "never_above = { of = \"dirty + writeback\", limit = \"thresh + free\" }";
     assert!(expecting(pages).is_ok());

@@ -313,25 +313,13 @@ mod tests {
                 .iter()
                 .filter(|cell| selects(question.cells, &cell.name))
                 .collect();
-            assert!(!chosen.is_empty(), "{}", question.test);
+            let test = question.test;
+            assert!(!chosen.is_empty(), "{test}");
             for cell in chosen {
-                assert!(
-                    cell.positions.contains(&question.old),
-                    "{} {}",
-                    question.test,
-                    cell.name
-                );
-                assert!(
-                    cell.positions.contains(&question.new),
-                    "{} {}",
-                    question.test,
-                    cell.name
-                );
-                assert!(
-                    question.test.starts_with(cell.change.letter()),
-                    "{}",
-                    question.test
-                );
+                for position in [question.old, question.new] {
+                    assert!(cell.positions.contains(&position), "{test} {}", cell.name);
+                }
+                assert!(test.starts_with(cell.change.letter()), "{test}");
             }
         }
     }
