@@ -8,7 +8,6 @@ use crate::outcome::Outcome;
 use crate::scenario;
 use crate::world::World;
 use forebay_base::sync::{Arc, Mutex, lock};
-use forebay_engine::{BuildError, Policy};
 use forebay_rt::thread::{self, Stopwatch};
 
 /// Runs `plan` to its end.

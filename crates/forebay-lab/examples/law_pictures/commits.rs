@@ -26,7 +26,6 @@ pub(crate) fn group_commit() -> Picture {
                 took_ns + rest_ns(took_ns)
             }),
         ],
-        knees: vec![],
-        levels: vec![],
+        marks: vec![],
     }
 }

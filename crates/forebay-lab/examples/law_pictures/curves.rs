@@ -25,6 +25,7 @@ use forebay_law::swapahead::{SwapaheadInputs, window_pages};
 use forebay_law::throttle::wakes_writeback_waiters;
 use forebay_law::watermark::{MarkSpacing, Watermarks, min_free_kib, watermarks};
 
+use crate::commits::group_commit;
 use crate::picture::{Axis, Curve, Mark, Picture};
 
 /// A law: its file and its picture.

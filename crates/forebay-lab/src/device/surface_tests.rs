@@ -3,7 +3,6 @@ use crate::device::{DeviceSettings, Server, ServerSettings, build};
 use crate::filesystem::{FileSystem, FileSystemSettings};
 use forebay_base::sync::Arc;
 use forebay_engine::{AttachedStore, Cache, File, Parts, Settings};
-use forebay_engine::{AttachedStore, Cache, Parts, Settings};
 use forebay_rt::{Virtual, VirtualSettings};
 use forebay_store::Store;
 

@@ -9,7 +9,6 @@ use super::super::verdict::{Oracle, Violation};
 use super::drain::FLOOR_PAGES;
 use forebay_base::{Instant, Prng, Span};
 use forebay_engine::Settings;
-use forebay_engine::Settings;
 use forebay_store::{Durability, IoKind};
 use std::collections::BTreeMap;
 

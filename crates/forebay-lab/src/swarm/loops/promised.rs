@@ -7,8 +7,6 @@ use super::super::verdict::{Oracle, Violation};
 use super::drain::{Drain, FLOOR_PAGES, Seen};
 use forebay_base::{Instant, Prng, Span};
 use forebay_engine::Settings;
-use forebay_engine::Settings;
-use forebay_engine::settings::{BackingSettings, DirtyKnobs};
 use forebay_engine::settings::{BackingSettings, DirtyKnobs};
 use forebay_store::{Fault, FaultAction, IoKind, ObjectId};
 use std::collections::BTreeMap;

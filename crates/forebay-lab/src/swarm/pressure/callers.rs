@@ -10,7 +10,6 @@
 use super::keeper::beyond;
 use forebay_base::{Instant, Span};
 use forebay_engine::statistics::ZoneStatistics;
-use forebay_engine::statistics::ZoneStatistics;
 use std::collections::BTreeMap;
 
 /// Looks come every 10 ms. A throttled caller is known only when its wait has ended, after at most

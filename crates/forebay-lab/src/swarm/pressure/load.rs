@@ -5,10 +5,7 @@ use super::super::plan::zone;
 use super::super::scene::{Crew, Scene, Site};
 use forebay_base::{Prng, Span};
 use forebay_engine::policy::Eviction;
-use forebay_engine::policy::Eviction;
 use forebay_engine::settings::{DirtyKnobs, NodeSettings};
-use forebay_engine::settings::{DirtyKnobs, NodeSettings, ZoneSettings};
-use forebay_engine::{Policy, Settings};
 use forebay_engine::{Policy, Settings};
 
 /// How long readers rest together in each second of a scene that has calms: longer than the nap of

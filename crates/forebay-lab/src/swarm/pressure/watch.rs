@@ -10,11 +10,8 @@ use super::writeback::Written;
 use forebay_base::Span;
 use forebay_engine::Statistics;
 use forebay_engine::event::Event;
-use forebay_engine::event::Event;
 use forebay_engine::lab::LabCache;
 use forebay_engine::statistics::ZoneStatistics;
-use forebay_engine::statistics::ZoneStatistics;
-use forebay_engine::{Cache, Statistics};
 use forebay_law::throttle::ThrottleReason;
 use forebay_store::IoKind;
 

@@ -4,8 +4,6 @@ use super::super::client::PAGE;
 use super::super::verdict::Violation;
 use forebay_base::Instant;
 use forebay_base::sync::{Mutex, lock};
-use forebay_engine::Cache;
-use forebay_engine::event::{Event, EventSink};
 use forebay_engine::event::{Event, EventSink};
 use forebay_engine::{Cache, Statistics};
 use forebay_rt::Rt;
