@@ -1,4 +1,4 @@
-//! Real time beside virtual time: the same scenes on threads and in simulation.
+//! Real time compared with virtual time: the same scenes on threads and in simulation.
 //!
 //! The machine that runs this may be busy, so only figures that depend little on this are asserted.
 //! A store takes at most 16 MB/s, which needs a hundredth of a processor. It computes when it is

@@ -82,9 +82,9 @@ impl World {
         }
     }
 
-    /// How many pages that no store takes the limit may leave out: no writer should wait for what
-    /// nothing makes clean. They are at most half of what is left beside the limit, so that memory
-    /// stays reclaimable.
+    /// How many pages that no store takes the limit may leave out, because no writer should wait
+    /// for pages that nothing makes clean. They are at most half of the memory outside the limit,
+    /// so that memory stays reclaimable.
     fn set_aside(&self, statistics: &Statistics, limit: u64) -> u64 {
         if self.plan.may_fail() {
             limit.min(statistics.frames.saturating_sub(limit) / 2)

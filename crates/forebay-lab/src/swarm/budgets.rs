@@ -75,7 +75,7 @@ async fn change(world: &World, chance: &mut Prng, memory_bytes: u64) {
             let allowed = memory_bytes + over;
             let is_written = world.pages_written() > written;
             let dirty_pages = if is_written { statistics.dirty() } else { 0 };
-            // Objects take some memory beside the pages. The balloon's task follows that.
+            // Objects take some memory besides the pages. The balloon's task follows that.
             statistics.memory_bytes - statistics.object_bytes <= allowed
                 && (over == 0 || may_stay_over(world, over, dirty_pages))
         }

@@ -116,8 +116,8 @@ impl Client {
         start..end
     }
 
-    /// `place`, or often the border of its page or a byte beside that border. Where pages meet, a
-    /// range is easily taken for one page too long or too short.
+    /// `place`, or often the border of its page or a byte next to it. Where pages meet, a range is
+    /// easily taken to be one page too long or too short.
     fn near_border(&mut self, place: u64) -> u64 {
         let border = place / PAGE * PAGE;
         match self.chance.below(8) {
@@ -230,8 +230,8 @@ impl Client {
         }
     }
 
-    /// Whether so many of the object's pages cannot be written that every further write has to be
-    /// refused. That is twice as many as the engine allows, because a part of the limit may have
+    /// Whether every further write has to be refused, because so many pages of the object cannot be
+    /// written. That is twice as many as the engine allows, because a part of the limit may have
     /// been taken away meanwhile.
     fn must_be_refused(&self) -> bool {
         let failed = self.file.failed_pages();

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 /// What one store holds after the crash.
 pub(super) type Image = BTreeMap<ObjectId, Vec<u8>>;
 
-/// A store of which something is left after a crash.
+/// A store that leaves an image when it crashes.
 pub(super) trait Imaged: Send + Sync {
     /// What a loss of power leaves.
     fn image(&self, chance: Prng) -> Image;

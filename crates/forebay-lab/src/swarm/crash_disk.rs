@@ -230,7 +230,7 @@ impl CrashDisk {
         true
     }
 
-    /// The store starts anew. It forgets some of the writes that were not committed, by chance.
+    /// The store restarts. It forgets some of the writes that were not committed, by chance.
     pub(super) fn forget(&mut self, luck: &mut Luck) {
         if self.is_solid {
             return;

@@ -27,7 +27,7 @@ impl Client {
         let judge = |disk: &CrashDisk| {
             let mut ledger = lock(&self.ledger);
             // Some callers sync on and on where nothing changes.
-            let is_new = ledger.is_judged_anew(disk.revision());
+            let is_new = ledger.needs_judging(disk.revision());
             is_new.then(|| judge(&mut ledger, disk)).flatten()
         };
         if let Some(what) = of_store.judge_durable(object, judge) {

@@ -30,9 +30,9 @@ fn a_sync_that_returned_too_early_is_found() {
     ledger.done(written);
     let mut disk = CrashDisk::default();
     assert_eq!(judge(&mut ledger, &disk), None, "nothing was synced");
-    assert!(!ledger.is_judged_anew(0));
+    assert!(!ledger.needs_judging(0));
     sync(&mut ledger);
-    assert!(ledger.is_judged_anew(0), "more has to be durable");
+    assert!(ledger.needs_judging(0), "more has to be durable");
     let stored = bytes_of_version(version, 0, 100);
     let put = |disk: &mut CrashDisk, bytes: &[u8]| {
         let bytes = bytes.to_vec();
@@ -44,11 +44,11 @@ fn a_sync_that_returned_too_early_is_found() {
     put(&mut disk, &stored);
     assert_eq!(judge(&mut ledger, &disk), None);
     sync(&mut ledger);
-    assert!(!ledger.is_judged_anew(disk.revision()), "all is as it was");
+    assert!(!ledger.needs_judging(disk.revision()), "all is as it was");
     let mut other = stored.clone();
     other[70] ^= 1;
     put(&mut disk, &other);
-    assert!(ledger.is_judged_anew(disk.revision()), "it is not");
+    assert!(ledger.needs_judging(disk.revision()), "it is not");
     let wrong = judge(&mut ledger, &disk).expect("one byte is another");
     assert!(wrong.contains("at byte 70"), "{wrong}");
 }
@@ -96,8 +96,8 @@ fn change(ledger: &mut Ledger, chance: &mut Prng, range: Range<u64>) -> Act {
     }
 }
 
-/// Writes, cuts and zeros of six pieces, of which the disk loses one now and then, with syncs of
-/// the whole and of ranges: what is judged piece by piece is judged as the whole would be.
+/// Writes, cuts and zeros of six pieces, with syncs of the whole and of ranges. The disk loses a
+/// piece now and then. Judging piece by piece finds what judging the whole would find.
 #[test]
 fn what_is_judged_again_is_enough() {
     let (mut found, mut kept) = (0, 0);

@@ -93,7 +93,7 @@ impl ExtentMap {
         (first * PIECE, part)
     }
 
-    /// Whether it is a copy of `other` of which nothing has changed since.
+    /// Whether it is a copy of `other` that has not changed since.
     pub(super) fn is_copy_of(&self, other: &ExtentMap) -> bool {
         Arc::ptr_eq(&self.pieces, &other.pieces) && self.length == other.length
     }

@@ -21,7 +21,7 @@ pub(super) enum Effect {
     Stopped,
     /// As long as this lasts, every request takes this many times as long.
     Slowed(u64),
-    /// The store starts anew and forgets writes that were not committed.
+    /// The store restarts and forgets writes that were not committed.
     Restart,
 }
 

@@ -43,9 +43,9 @@ pub(super) struct Ledger {
     promises: VecDeque<(Range<u64>, ReaderModel)>,
     /// Counts changes of what has to be durable.
     revision: u64,
-    /// The revisions of that and of the store's bytes that were judged last.
+    /// The revisions of the store's bytes and of the promises that were judged last.
     judged: Option<(u64, u64)>,
-    /// The pieces of which more has to be durable than when they were judged last.
+    /// The pieces that have been promised more since they were judged last.
     unjudged: Unjudged,
     /// From the moment of a crash on nothing is noted. What was promised by then is judged.
     crashed: Arc<AtomicBool>,
@@ -159,7 +159,7 @@ impl Ledger {
         self.open.remove(&ticket);
     }
 
-    /// The range of a change of which it is not known whether it was made.
+    /// The range of a change that may have been made or not.
     pub(super) fn uncertain_range(&self) -> Option<Range<u64>> {
         let changes = self.open.values().map(|change| change.start..change.end);
         changes.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end))
@@ -270,16 +270,16 @@ impl Ledger {
         self.looking.remove(&sync.looking);
     }
 
-    /// Whether the durable bytes of a store, which have this revision, have to be judged: they or
-    /// what is asked of them are not what was judged last.
-    pub(super) fn is_judged_anew(&self, revision: u64) -> bool {
+    /// Whether the durable bytes of a store have to be judged at this revision: they or the
+    /// promises have changed since they were judged last.
+    pub(super) fn needs_judging(&self, revision: u64) -> bool {
         self.judged != Some((revision, self.revision))
     }
 
     /// What in the durable bytes of a store, which have this revision, breaks a promise. `image` is
-    /// the range, with zeros past its end up to `count` bytes. Judged are the pieces that changed
-    /// since the revision that was judged last, as `has_changed` knows, and those of which more is
-    /// promised since.
+    /// the range, with zeros past its end up to `count` bytes. It judges the pieces that have
+    /// changed since the revision that was judged last, as `has_changed` knows, and those that have
+    /// been promised more since then.
     pub(super) fn judge_durable(
         &mut self,
         (image, count): (&[u8], usize),

@@ -15,9 +15,9 @@ pub enum Part {
     Faults,
     /// Calls whose futures are dropped.
     Abandon,
-    /// Readers beside the writer of a file.
+    /// Readers of a file that another client writes.
     Readers,
-    /// Callers of sync beside the writer of a file.
+    /// Callers of sync of a file that another client writes.
     Syncers,
     /// Holders of guards.
     Pinners,

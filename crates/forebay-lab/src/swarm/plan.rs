@@ -290,7 +290,7 @@ impl Plan {
     /// Whether a sync may end with this error. What failed is judged elsewhere.
     pub(super) fn allows_of_sync(&self, error: &SyncError) -> bool {
         match error {
-            // Of what a store forgot no handle hears: it is written again.
+            // No handle reports what a store forgot, because it is written again.
             SyncError::Store(error) => self.may_fail() && error.failure != Failure::Forgotten,
             SyncError::NotAnswering { .. } => {
                 self.may_hang() || self.may_fail() || self.may_be_held()

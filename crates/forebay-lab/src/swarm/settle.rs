@@ -70,7 +70,7 @@ async fn drain(world: &World) {
     }
 }
 
-/// Each handle may have one more failure to hear of. After that every sync succeeds.
+/// Each handle may have one more failure to report. After that every sync succeeds.
 async fn sync(world: &World, clients: &mut [Client]) {
     for client in clients.iter_mut() {
         for _ in 0..2 {
@@ -213,8 +213,8 @@ async fn read_closed(world: &World, file: &File) {
 }
 
 /// A caller that needs a frame finds one: a node comes back above its marks when memory is used.
-/// This reads enough to need every frame anew. A kswapd that gave up, as it may while all is dirty,
-/// has to be woken again. It is, as soon as a caller reclaims for itself.
+/// This reads enough to use every frame again. A kswapd that gave up, as it may while all pages are
+/// dirty, has to be woken again. A caller that reclaims for itself wakes it.
 async fn recover(world: &World, file: &File) {
     let pages = file.len() / PAGE;
     let mut bytes = [1; 8];

@@ -28,8 +28,8 @@ const READERS: u64 = 3;
 const FILE_PAGES: u64 = 200;
 /// Longest time that pages are held. A caller that waits looks through all of memory meanwhile.
 const HELD_MOST_US: u64 = 500_000;
-/// After so many looks through all of memory, the holder lets go: the next ones show nothing new,
-/// and would take most of the time of a run.
+/// After this many looks through all of memory the holder lets go. Further looks would show nothing
+/// new and take most of the time of a run.
 const MOST_SEARCHES: u64 = 50;
 /// Most rounds of each task, because a run may last a long time.
 const USED_UP: usize = 10;

@@ -225,8 +225,7 @@ impl CrashStore {
             .map_or_else(Vec::new, |disk| disk.current().to_vec())
     }
 
-    /// Calls `judge` with `object`, of which only that is judged which is durable now, without what
-    /// else may land.
+    /// Calls `judge` with `object`. It is to judge what is durable now, without what else may land.
     pub(super) fn judge_durable<T>(
         &self,
         object: ObjectId,

@@ -36,8 +36,8 @@ pub enum Oracle {
     Limit,
     /// A store whose estimated rate is much faster or slower than the real one.
     Estimate,
-    /// A store with a promise in seconds of which more is dirty than it writes in that time, or
-    /// much less, or whose writers hang.
+    /// A store with a promise in seconds that has more dirty pages than it can write in that time,
+    /// or far fewer, or whose writers hang.
     Drain,
     /// A budget that leaves other programs without memory, swings, or does not come back.
     Elastic,

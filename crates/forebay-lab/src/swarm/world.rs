@@ -181,7 +181,7 @@ impl World {
         change(&mut lock(&self.state).deeds);
     }
 
-    /// Failures of an object so far that its handles have to hear of.
+    /// Failures of an object so far that its handles have to report.
     pub(super) fn failures(&self, store: usize, object: ObjectId) -> Failures {
         self.stores[store].0.failures(object)
     }
@@ -278,7 +278,7 @@ impl World {
         self.writers.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether tasks beside the writers have anything left to do.
+    /// Whether tasks other than the writers have anything left to do.
     pub(super) fn goes_on(&self) -> bool {
         !self.is_over() && !self.writers_have_ended()
     }
@@ -289,7 +289,7 @@ impl World {
         self.rt.sleep(span).await;
     }
 
-    /// The highest dirty limit up to now, of which `limit` is the latest.
+    /// The highest dirty limit up to now. `limit` is the latest.
     pub(super) fn highest_limit(&self, limit: u64) -> u64 {
         self.highest_limit
             .fetch_max(limit, Ordering::Relaxed)
