@@ -121,6 +121,7 @@ impl Bench {
             .expect("there is room for swap");
     }
 
+    /// Opens the file of the test. Each call is another handle on the same one.
     pub(crate) fn open(&self, length_bytes: u64) -> File {
         self.open_object(FILE, length_bytes)
     }
