@@ -2,51 +2,64 @@
 
 use crate::error::BuildError;
 use crate::settings::{BackingSettings, Settings};
-use crate::state::knobs::KnobValues;
+use crate::state::knobs::{KnobValues, each_knob};
 use crate::store_key::StoreKey;
 use forebay_base::Span;
 
-/// What to change in a running cache. A knob whose field is `None` stays as it is.
-/// [`crate::Cache::retune`] returns the old values in the same form.
-///
-/// ```
-/// # use forebay_engine as forebay;
-/// # use forebay::{Cache, Changes, Settings};
-/// let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
-/// let before = cache.retune(&Changes { swappiness: Some(10), ..Changes::default() })?;
-/// assert_eq!(before, Changes { swappiness: Some(60), ..Changes::default() });
-/// let refused = cache.retune(&Changes { swappiness: Some(201), ..Changes::default() });
-/// assert_eq!(refused.unwrap_err().to_string(), "setting swappiness cannot be 201: 0 to 200");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// Percent of the memory that may be dirty.
-    pub dirty_ratio_percent: Option<u64>,
-    /// Bytes that may be dirty; 0: the percentage counts.
-    pub dirty_bytes: Option<u64>,
-    /// Percent of the memory from which the flushers write in the background.
-    pub background_ratio_percent: Option<u64>,
-    /// Bytes from which the flushers write in the background; 0: the percentage counts.
-    pub background_bytes: Option<u64>,
-    /// Pages dirty for longer than this are written.
-    pub dirty_expire: Option<Span>,
-    /// The flushers look for old dirty pages this often; zero for never.
-    pub writeback_interval: Option<Span>,
-    /// Largest readahead window, pages: for handles that are opened or advised from now on.
-    pub readahead_pages: Option<u64>,
-    /// 0 to 200: how willing reclaim is to take anonymous pages instead of file pages.
-    pub swappiness: Option<u64>,
-    /// The memory budget, at most that of the start. It is reached in the background;
-    /// [`crate::Cache::set_memory`] does the same and waits until it is reached.
-    pub memory_bytes: Option<u64>,
-    /// A call that waits for this long in all is kept as a stall.
-    pub stall_threshold: Option<Span>,
-    /// No byte may be older than this and not durable; `Some(None)` takes the limit back.
-    pub at_risk: Option<Option<Span>>,
-    /// Changes of stores. Only what comes of all of them has to be allowed.
-    pub stores: Vec<StoreChanges>,
+macro_rules! changes {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty = $($place:ident).+,)*) => {
+        /// What to change in a running cache. A knob whose field is `None` stays as it is.
+        /// [`crate::Cache::retune`] returns the old values in the same form.
+        ///
+        /// ```
+        /// # use forebay_engine as forebay;
+        /// # use forebay::{Cache, Changes, Settings};
+        /// let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+        /// let before = cache.retune(&Changes { swappiness: Some(10), ..Changes::default() })?;
+        /// assert_eq!(before, Changes { swappiness: Some(60), ..Changes::default() });
+        /// let refused = cache.retune(&Changes { swappiness: Some(201), ..Changes::default() });
+        /// assert_eq!(refused.unwrap_err().to_string(), "setting swappiness cannot be 201: 0 to 200");
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Changes {
+            $($(#[$doc])* pub $name: Option<$kind>,)*
+            /// The memory budget, at most that of the start. It is reached in the background;
+            /// [`crate::Cache::set_memory`] does the same and waits until it is reached.
+            pub memory_bytes: Option<u64>,
+            /// Changes of stores. Only what comes of all of them has to be allowed.
+            pub stores: Vec<StoreChanges>,
+        }
+
+        impl Changes {
+            /// `values` with these changes.
+            pub(crate) fn applied(&self, mut values: KnobValues) -> KnobValues {
+                $(set(&mut values.$name, self.$name);)*
+                values
+            }
+
+            /// The present values, from `values` and `memory_bytes`, of the knobs that these
+            /// changes set.
+            pub(crate) fn old(&self, values: &KnobValues, memory_bytes: u64) -> Changes {
+                Changes {
+                    $($name: self.$name.map(|_| values.$name),)*
+                    memory_bytes: self.memory_bytes.map(|_| memory_bytes),
+                    stores: Vec::new(),
+                }
+            }
+
+            /// Every knob of the cache, with its value.
+            pub(crate) fn all(values: &KnobValues, memory_bytes: u64) -> Changes {
+                Changes {
+                    $($name: Some(values.$name),)*
+                    memory_bytes: Some(memory_bytes),
+                    stores: Vec::new(),
+                }
+            }
+        }
+    };
 }
+each_knob!(changes);
 
 /// What to change for one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,25 +77,6 @@ pub struct StoreChanges {
 }
 
 impl Changes {
-    /// `values` with these changes.
-    pub(crate) fn applied(&self, mut values: KnobValues) -> KnobValues {
-        let dirty = &mut values.dirty;
-        set(&mut dirty.dirty_ratio_percent, self.dirty_ratio_percent);
-        set(&mut dirty.dirty_bytes, self.dirty_bytes);
-        set(
-            &mut dirty.background_ratio_percent,
-            self.background_ratio_percent,
-        );
-        set(&mut dirty.background_bytes, self.background_bytes);
-        set(&mut values.dirty_expire, self.dirty_expire);
-        set(&mut values.writeback_interval, self.writeback_interval);
-        set(&mut values.readahead_pages, self.readahead_pages);
-        set(&mut values.swappiness, self.swappiness);
-        set(&mut values.stall_threshold, self.stall_threshold);
-        set(&mut values.at_risk, self.at_risk);
-        values
-    }
-
     /// Adds the values of `other` for knobs that limit dirty pages and that these changes do not
     /// have yet.
     pub(crate) fn add_limits(&mut self, other: &Changes) {
@@ -96,28 +90,7 @@ impl Changes {
 
     /// Refuses values that [`Settings`] would refuse too.
     pub(crate) fn check(settings: &Settings, values: &KnobValues) -> Result<(), BuildError> {
-        settings.with_values(values).check_values()
-    }
-
-    /// The present values, from `values` and `memory_bytes`, of the knobs that these changes set.
-    pub(crate) fn old(&self, values: &KnobValues, memory_bytes: u64) -> Changes {
-        let dirty = &values.dirty;
-        Changes {
-            dirty_ratio_percent: self.dirty_ratio_percent.map(|_| dirty.dirty_ratio_percent),
-            dirty_bytes: self.dirty_bytes.map(|_| dirty.dirty_bytes),
-            background_ratio_percent: self
-                .background_ratio_percent
-                .map(|_| dirty.background_ratio_percent),
-            background_bytes: self.background_bytes.map(|_| dirty.background_bytes),
-            dirty_expire: self.dirty_expire.map(|_| values.dirty_expire),
-            writeback_interval: self.writeback_interval.map(|_| values.writeback_interval),
-            readahead_pages: self.readahead_pages.map(|_| values.readahead_pages),
-            swappiness: self.swappiness.map(|_| values.swappiness),
-            memory_bytes: self.memory_bytes.map(|_| memory_bytes),
-            stall_threshold: self.stall_threshold.map(|_| values.stall_threshold),
-            at_risk: self.at_risk.map(|_| values.at_risk),
-            stores: Vec::new(),
-        }
+        values.put_into(settings.clone()).check_values()
     }
 
     /// Every knob of a cache that is built with `settings`, with its value. Stores have theirs in
@@ -130,24 +103,6 @@ impl Changes {
     /// ```
     pub fn of(settings: &Settings) -> Changes {
         Changes::all(&KnobValues::of(settings), settings.memory_bytes)
-    }
-
-    /// Every knob of the cache, with its value.
-    pub(crate) fn all(values: &KnobValues, memory_bytes: u64) -> Changes {
-        Changes {
-            dirty_ratio_percent: Some(values.dirty.dirty_ratio_percent),
-            dirty_bytes: Some(values.dirty.dirty_bytes),
-            background_ratio_percent: Some(values.dirty.background_ratio_percent),
-            background_bytes: Some(values.dirty.background_bytes),
-            dirty_expire: Some(values.dirty_expire),
-            writeback_interval: Some(values.writeback_interval),
-            readahead_pages: Some(values.readahead_pages),
-            swappiness: Some(values.swappiness),
-            memory_bytes: Some(memory_bytes),
-            stall_threshold: Some(values.stall_threshold),
-            at_risk: Some(values.at_risk),
-            stores: Vec::new(),
-        }
     }
 }
 
@@ -167,23 +122,10 @@ impl Settings {
     /// # Ok::<(), forebay::BuildError>(())
     /// ```
     pub fn changed(&self, changes: &Changes) -> Result<Settings, BuildError> {
-        let mut settings = self.with_values(&changes.applied(KnobValues::of(self)));
+        let mut settings = changes.applied(KnobValues::of(self)).put_into(self.clone());
         set(&mut settings.memory_bytes, changes.memory_bytes);
         settings.check_values()?;
         Ok(settings)
-    }
-
-    fn with_values(&self, values: &KnobValues) -> Settings {
-        Settings {
-            dirty: values.dirty,
-            writeback_interval: values.writeback_interval,
-            dirty_expire: values.dirty_expire,
-            readahead_pages: values.readahead_pages,
-            swappiness: values.swappiness,
-            stall_threshold: values.stall_threshold,
-            at_risk: values.at_risk,
-            ..self.clone()
-        }
     }
 }
 
