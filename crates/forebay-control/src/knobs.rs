@@ -34,7 +34,7 @@ const AT_RISK: &str = "off, or a time of at least 400ms with its unit: 500ms, 2s
 const OFF: &str = "off";
 const BYTES: &str = "bytes, or a size as 64M or 2G";
 
-const KNOBS: [Knob<Changes>; 10] = [
+const KNOBS: &[Knob<Changes>] = &[
     Knob {
         name: "dirty_ratio",
         about: "Percent of the memory that may be dirty",
@@ -97,7 +97,7 @@ const KNOBS: [Knob<Changes>; 10] = [
     },
 ];
 
-const STORE_KNOBS: [Knob<StoreChanges>; 4] = [
+const STORE_KNOBS: &[Knob<StoreChanges>] = &[
     Knob {
         name: "min_ratio",
         about: "Percent of the dirty limit that a store always has",
@@ -233,12 +233,12 @@ fn store_knob(name: &str) -> Option<(usize, &'static Knob<StoreChanges>)> {
 pub fn values(mut changes: Changes) -> Map<String, Value> {
     let mut values = Map::new();
     let mut stores = std::mem::take(&mut changes.stores);
-    for knob in &KNOBS {
+    for knob in KNOBS {
         let value = (knob.slot)(&mut changes).value();
         values.extend(value.map(|value| (knob.name.to_owned(), value)));
     }
     for store in &mut stores {
-        for knob in &STORE_KNOBS {
+        for knob in STORE_KNOBS {
             let name = format!("store.{}.{}", store.store.number(), knob.name);
             let value = (knob.slot)(store).value();
             values.extend(value.map(|value| (name, value)));

@@ -2,7 +2,7 @@
 
 use crate::error::BuildError;
 use crate::settings::{BackingSettings, Settings};
-use crate::state::knobs::{KnobValues, each_knob};
+use crate::state::knobs::{KnobValues, each_knob, each_store_knob};
 use crate::store_key::StoreKey;
 use forebay_base::Span;
 
@@ -61,20 +61,59 @@ macro_rules! changes {
 }
 each_knob!(changes);
 
-/// What to change for one store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoreChanges {
-    /// The store.
-    pub store: StoreKey,
-    /// Part of the dirty limit that it always has, percent.
-    pub min_ratio_percent: Option<u64>,
-    /// Part of the dirty limit that it may never exceed, percent.
-    pub max_ratio_percent: Option<u64>,
-    /// Whether its writers are throttled by its own part of the limit alone.
-    pub strict_limit: Option<bool>,
-    /// What is dirty of it can be written in this time; `Some(None)` takes the promise back.
-    pub drain: Option<Option<Span>>,
+macro_rules! store_changes {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty,)*) => {
+        /// What to change for one store.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct StoreChanges {
+            /// The store.
+            pub store: StoreKey,
+            $($(#[$doc])* pub $name: Option<$kind>,)*
+        }
+
+        impl StoreChanges {
+            /// No change of `store`.
+            pub const fn of_store(store: StoreKey) -> StoreChanges {
+                StoreChanges {
+                    store,
+                    $($name: None,)*
+                }
+            }
+
+            /// Every knob of the store `store` that is attached with `settings`.
+            ///
+            /// ```
+            /// # use forebay_engine as forebay;
+            /// use forebay::{StoreChanges, StoreKey};
+            /// use forebay::settings::BackingSettings;
+            /// let all = StoreChanges::of(StoreKey::numbered(0), &BackingSettings::default());
+            /// assert_eq!(all.max_ratio_percent, Some(100));
+            /// ```
+            pub fn of(store: StoreKey, settings: &BackingSettings) -> StoreChanges {
+                StoreChanges {
+                    store,
+                    $($name: Some(settings.$name),)*
+                }
+            }
+
+            /// `settings` with these changes.
+            pub(crate) fn applied(&self, mut settings: BackingSettings) -> BackingSettings {
+                $(set(&mut settings.$name, self.$name);)*
+                settings
+            }
+
+            /// The present values, from `settings`, of the knobs that these changes set; `store`
+            /// is the store.
+            pub(crate) fn old(&self, store: StoreKey, settings: &BackingSettings) -> StoreChanges {
+                StoreChanges {
+                    store,
+                    $($name: self.$name.map(|_| settings.$name),)*
+                }
+            }
+        }
+    };
 }
+each_store_knob!(store_changes);
 
 impl Changes {
     /// Adds the values of `other` for knobs that limit dirty pages and that these changes do not
@@ -149,59 +188,6 @@ impl BackingSettings {
         let settings = changes.applied(*self);
         settings.check()?;
         Ok(settings)
-    }
-}
-
-impl StoreChanges {
-    /// No change of `store`.
-    pub const fn of_store(store: StoreKey) -> StoreChanges {
-        StoreChanges {
-            store,
-            min_ratio_percent: None,
-            max_ratio_percent: None,
-            strict_limit: None,
-            drain: None,
-        }
-    }
-
-    /// Every knob of the store `store` that is attached with `settings`.
-    ///
-    /// ```
-    /// # use forebay_engine as forebay;
-    /// use forebay::{StoreChanges, StoreKey};
-    /// use forebay::settings::BackingSettings;
-    /// let all = StoreChanges::of(StoreKey::numbered(0), &BackingSettings::default());
-    /// assert_eq!(all.max_ratio_percent, Some(100));
-    /// ```
-    pub fn of(store: StoreKey, settings: &BackingSettings) -> StoreChanges {
-        StoreChanges {
-            store,
-            min_ratio_percent: Some(settings.min_ratio_percent),
-            max_ratio_percent: Some(settings.max_ratio_percent),
-            strict_limit: Some(settings.strict_limit),
-            drain: Some(settings.drain),
-        }
-    }
-
-    /// `settings` with these changes.
-    pub(crate) fn applied(&self, mut settings: BackingSettings) -> BackingSettings {
-        set(&mut settings.min_ratio_percent, self.min_ratio_percent);
-        set(&mut settings.max_ratio_percent, self.max_ratio_percent);
-        set(&mut settings.strict_limit, self.strict_limit);
-        set(&mut settings.drain, self.drain);
-        settings
-    }
-
-    /// The present values, from `settings`, of the knobs that these changes set; `store` is the
-    /// store.
-    pub(crate) fn old(&self, store: StoreKey, settings: &BackingSettings) -> StoreChanges {
-        StoreChanges {
-            store,
-            min_ratio_percent: self.min_ratio_percent.map(|_| settings.min_ratio_percent),
-            max_ratio_percent: self.max_ratio_percent.map(|_| settings.max_ratio_percent),
-            strict_limit: self.strict_limit.map(|_| settings.strict_limit),
-            drain: self.drain.map(|_| settings.drain),
-        }
     }
 }
 

@@ -5,7 +5,6 @@
 
 use crate::error::BuildError;
 use crate::retune::StoreChanges;
-use crate::settings::BackingSettings;
 use crate::state::arena::Arena;
 use crate::state::backing::Backing;
 use crate::state::flusher_requests::FlusherWork;
@@ -98,8 +97,8 @@ impl Stores {
     /// allowed. Returns the old values of what was changed.
     pub(crate) fn retune(&self, changes: &[StoreChanges]) -> Result<Vec<StoreChanges>, BuildError> {
         let known = lock(&self.known);
-        let before: Vec<BackingSettings> =
-            known.backings.iter().map(|it| settings_of(it)).collect();
+        let present = |backing: &Arc<Backing>| backing.knobs.put_into(backing.settings);
+        let before: Vec<_> = known.backings.iter().map(present).collect();
         let mut after = before.clone();
         let mut old = Vec::with_capacity(changes.len());
         for change in changes {
@@ -196,17 +195,6 @@ impl Stores {
                 backing.store.register_memory(arena.memory());
             }
         }
-    }
-}
-
-/// The settings of a store as its knobs are now.
-fn settings_of(backing: &Backing) -> BackingSettings {
-    BackingSettings {
-        min_ratio_percent: backing.knobs.min_ratio_percent(),
-        max_ratio_percent: backing.knobs.max_ratio_percent(),
-        strict_limit: backing.knobs.strict_limit(),
-        drain: backing.knobs.drain(),
-        ..backing.settings
     }
 }
 

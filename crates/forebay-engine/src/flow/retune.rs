@@ -61,13 +61,9 @@ impl Engine {
     pub(crate) fn tuned(&self) -> Changes {
         let mut all = Changes::all(&self.knobs.values(), self.pages.memory_bytes());
         self.dirty.stores.for_each(|backing| {
-            all.stores.push(StoreChanges {
-                store: self.dirty.stores.key_of(backing.number),
-                min_ratio_percent: Some(backing.knobs.min_ratio_percent()),
-                max_ratio_percent: Some(backing.knobs.max_ratio_percent()),
-                strict_limit: Some(backing.knobs.strict_limit()),
-                drain: Some(backing.knobs.drain()),
-            });
+            let key = self.dirty.stores.key_of(backing.number);
+            let settings = backing.knobs.put_into(backing.settings);
+            all.stores.push(StoreChanges::of(key, &settings));
         });
         all
     }

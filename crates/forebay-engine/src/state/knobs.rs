@@ -6,7 +6,7 @@ use crate::settings::{BackingSettings, Settings};
 use forebay_base::Span;
 use forebay_base::sync::{
     Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+    atomic::{AtomicU64, Ordering},
     lock,
 };
 use forebay_law::limits::DirtyKnobs;
@@ -34,7 +34,7 @@ macro_rules! each_knob {
             swappiness: u64 = swappiness,
             /// A call that waits for this long in all is kept as a stall.
             stall_threshold: Span = stall_threshold,
-            /// No byte may be older than this and not durable; `Some(None)` takes the limit back.
+            /// No byte may be older than this and not durable. With no time there is no limit.
             at_risk: Option<Span> = at_risk,
         }
     };
@@ -118,6 +118,16 @@ impl Word for u64 {
     }
 }
 
+impl Word for bool {
+    fn to_word(self) -> u64 {
+        u64::from(self)
+    }
+
+    fn of_word(word: u64) -> bool {
+        word != 0
+    }
+}
+
 impl Word for Span {
     fn to_word(self) -> u64 {
         self.as_nanos()
@@ -182,56 +192,56 @@ impl Knobs {
     }
 }
 
-/// The knobs of one store.
-#[derive(Debug)]
-pub(crate) struct StoreKnobs {
-    min_ratio_percent: AtomicU64,
-    max_ratio_percent: AtomicU64,
-    strict_limit: AtomicBool,
-    drain: AtomicU64,
-}
-
-impl StoreKnobs {
-    pub(crate) fn new(settings: &BackingSettings) -> StoreKnobs {
-        StoreKnobs {
-            min_ratio_percent: AtomicU64::new(settings.min_ratio_percent),
-            max_ratio_percent: AtomicU64::new(settings.max_ratio_percent),
-            strict_limit: AtomicBool::new(settings.strict_limit),
-            drain: AtomicU64::new(settings.drain.to_word()),
+/// The knobs of a store, as those of a cache; all are fields of [`BackingSettings`].
+macro_rules! each_store_knob {
+    ($table:ident) => {
+        $table! {
+            /// Part of the dirty limit that it always has, percent.
+            min_ratio_percent: u64,
+            /// Part of the dirty limit that it may never exceed, percent.
+            max_ratio_percent: u64,
+            /// Whether its writers are throttled by its own part of the limit alone.
+            strict_limit: bool,
+            /// What is dirty of it can be written in this time. With no time there is no promise.
+            drain: Option<Span>,
         }
-    }
-
-    pub(crate) fn min_ratio_percent(&self) -> u64 {
-        self.min_ratio_percent.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn max_ratio_percent(&self) -> u64 {
-        self.max_ratio_percent.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn strict_limit(&self) -> bool {
-        self.strict_limit.load(Ordering::Relaxed)
-    }
-
-    /// What is dirty of the store has to be written within this time.
-    pub(crate) fn drain(&self) -> Option<Span> {
-        Option::of_word(self.drain.load(Ordering::Relaxed))
-    }
-
-    /// Takes the knobs from `settings`. The list of stores calls it, one caller at a time.
-    pub(crate) fn set(&self, settings: &BackingSettings) {
-        let Self {
-            min_ratio_percent,
-            max_ratio_percent,
-            strict_limit,
-            drain,
-        } = self;
-        min_ratio_percent.store(settings.min_ratio_percent, Ordering::Relaxed);
-        max_ratio_percent.store(settings.max_ratio_percent, Ordering::Relaxed);
-        strict_limit.store(settings.strict_limit, Ordering::Relaxed);
-        drain.store(settings.drain.to_word(), Ordering::Relaxed);
-    }
+    };
 }
+pub(crate) use each_store_knob;
+
+macro_rules! store_knobs {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty,)*) => {
+        /// The knobs of one store.
+        #[derive(Debug)]
+        pub(crate) struct StoreKnobs {
+            $($name: AtomicU64,)*
+        }
+
+        impl StoreKnobs {
+            pub(crate) fn new(settings: &BackingSettings) -> StoreKnobs {
+                StoreKnobs {
+                    $($name: AtomicU64::new(settings.$name.to_word()),)*
+                }
+            }
+
+            $($(#[$doc])* pub(crate) fn $name(&self) -> $kind {
+                <$kind>::of_word(self.$name.load(Ordering::Relaxed))
+            })*
+
+            /// Takes the knobs from `settings`. The list of stores calls it, one caller at a time.
+            pub(crate) fn set(&self, settings: &BackingSettings) {
+                $(self.$name.store(settings.$name.to_word(), Ordering::Relaxed);)*
+            }
+
+            /// Puts the knobs into `settings`.
+            pub(crate) fn put_into(&self, mut settings: BackingSettings) -> BackingSettings {
+                $(settings.$name = self.$name();)*
+                settings
+            }
+        }
+    };
+}
+each_store_knob!(store_knobs);
 
 #[cfg(all(test, not(loom)))]
 mod tests {
