@@ -63,8 +63,8 @@ impl Folder {
         }
     }
 
-    /// What the file system of `file` has beside all that is dirty. What is dirty may have its room
-    /// already.
+    /// The room that the file system of `file` has once all that is dirty is written. What is dirty
+    /// may have its room already.
     fn spare_bytes(&self, room: &Room, file: impl AsFd) -> u64 {
         let counts = room.counts(&file);
         let system = match rustix::fs::fstatvfs(&file) {

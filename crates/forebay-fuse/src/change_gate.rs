@@ -7,7 +7,7 @@ use forebay_base::sync::{
 };
 use forebay_rt::wait::WaitQueue;
 
-/// Set beside the count of calls inside.
+/// A bit above the count of calls inside.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 /// The gate, and how many calls are inside.

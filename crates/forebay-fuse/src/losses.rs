@@ -1,10 +1,10 @@
 //! Contents whose bytes the source took and then could not make durable.
 //!
 //! After a commit of a file has failed, the store lets no later one succeed until the file is
-//! opened anew: the kernel has marked its pages clean, so nobody has their bytes to write them
+//! opened again: the kernel has marked its pages clean, so nobody has their bytes to write them
 //! again. With such a content the file could never be synced, and the mount would never end. So it
 //! is let go when nobody uses it and nothing of it is left to write, and the next open of the file
-//! begins anew. It is not let go silently: the loss is printed on standard error, counted, and
+//! starts afresh. It is not let go silently: the loss is printed on standard error, counted, and
 //! reported by the next sync of the file if none has reported it yet.
 
 use crate::content::{Content, Slot};

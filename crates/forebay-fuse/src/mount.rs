@@ -474,7 +474,7 @@ fn lock_source(settings: &MountSettings) -> Result<OwnedFd, MountError> {
     }
 }
 
-/// The threads of a mount beside those that read the kernel's requests.
+/// The threads of a mount that do not read the kernel's requests.
 pub(crate) struct Pools {
     pub(crate) workers: Arc<WorkerPool>,
     /// Those that make the kernel drop pages, and wait for it.

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// Room that is left alone until every write is asked about: it covers writes under way, and what
-/// the file system needs beside the bytes.
+/// the file system needs in addition to the bytes.
 const MARGIN_BYTES: u64 = 16 << 20;
 /// Room that ends a shortage.
 pub(crate) const ENOUGH_BYTES: u64 = 4 << 20;
@@ -163,7 +163,7 @@ impl Room {
         self.credit_bytes.fetch_update(order, order, left).is_ok()
     }
 
-    /// What is left of `free_bytes` beside all that is dirty, and all that was granted and is not
+    /// What is left of `free_bytes` after all that is dirty, and all that was granted and is not
     /// counted yet.
     pub(crate) fn spare_of(&self, free_bytes: u64, dirty_bytes: u64, counts: Counts) -> u64 {
         let mut seen = lock(&self.seen);
@@ -204,7 +204,7 @@ impl Room {
         seen.granted_bytes = seen.granted_bytes.saturating_add(bytes);
     }
 
-    /// Takes note that `spare_bytes` are left beside everything that is dirty, and returns whether
+    /// Takes note that `spare_bytes` are left after everything that is dirty, and returns whether
     /// `wanted_bytes` of them can be taken without a further question.
     pub(crate) fn has_plenty(&self, spare_bytes: u64, wanted_bytes: u64) -> bool {
         let margin = if self.is_tight.load(Ordering::Relaxed) {

@@ -48,7 +48,7 @@ impl fmt::Debug for WorkerPool {
 }
 
 impl WorkerPool {
-    /// A pool of `threads` workers, beside `seats` seats.
+    /// A pool of `threads` workers and `seats` seats.
     pub(crate) fn start(
         seats: usize,
         threads: usize,
@@ -140,9 +140,9 @@ mod tests {
     use forebay_rt::wait::Slot;
 
     #[test]
-    fn what_finds_no_seat_is_done_by_the_crew_while_the_first_still_waits() {
+    fn a_job_without_a_seat_is_done_by_a_worker_while_the_seat_is_taken() {
         let (workers, joiners) = WorkerPool::start(1, 1, 1 << 20).unwrap();
-        let seat = workers.seat().expect("nobody sits yet");
+        let seat = workers.seat().expect("no seat is taken yet");
         let done = Arc::new(Slot::new());
         let reported = done.clone();
         workers.run(move || reported.set(7));

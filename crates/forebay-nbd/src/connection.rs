@@ -26,8 +26,8 @@ const INPUT_BYTES: usize = 128 << 10;
 const OUTPUT_BYTES: usize = 128 << 10;
 /// The same for requests, as long as the client is a stranger.
 const STRANGER_INPUT_BYTES: usize = 4 << 10;
-/// A request under way, with everything that waits inside it, takes at most this much beside its
-/// buffer.
+/// A request under way, with everything that waits inside it, takes at most this much in
+/// addition to its buffer.
 const REQUEST_BYTES: usize = 4 << 10;
 
 const _: () = assert!(INPUT_BYTES >= 2 * OPTION_LIMIT_BYTES && INPUT_BYTES >= 2 * PIECE_BYTES);
@@ -43,7 +43,7 @@ pub(crate) const OWN_BYTES: usize = INPUT_BYTES
 /// Most bytes of shared buffers that a connection can use.
 pub(crate) const REQUESTS_BYTES: usize = SLOTS * PIECE_BYTES;
 
-/// BufferPool for connections that share `shared_bytes` of buffers beside what each has for itself.
+/// Buffers for connections: `shared_bytes` that they share, and what each has for itself.
 pub(crate) fn buffer_pool(shared_bytes: usize) -> BufferPool {
     BufferPool::new(shared_bytes, INPUT_BYTES, OUTPUT_BYTES)
 }

@@ -2,7 +2,7 @@
 //!
 //! The kernel says once for each descriptor that a write-back failed, and gives the pages up as
 //! clean: the next `fdatasync` has nothing to write and succeeds, though the bytes are not there.
-//! So a failure is kept, and every later commit fails with it until the file is opened anew.
+//! So a failure is kept, and every later commit fails with it until the file is opened again.
 //!
 //! invariant C1: no commit of an open file succeeds that ends after one of them has failed.
 

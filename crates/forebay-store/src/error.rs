@@ -22,7 +22,7 @@ pub enum Failure {
     Unsupported,
     /// The store gave no answer in time; what became of the range is not known.
     NoAnswer,
-    /// Of a commit: the store started anew, and may have forgotten writes that it had finished and
+    /// Of a commit: the store restarted, and may have forgotten writes that it had finished and
     /// not made durable. Only a store that is [`crate::Durability::Unstable`] reports this. A
     /// caller that kept those writes repeats them, and nothing is lost.
     Forgotten,

@@ -273,7 +273,7 @@ impl FileStore {
 
     /// Why a commit of `object` has failed, if one has. What was written since the last good one
     /// may be lost, and every later commit fails in the same way: the kernel reports a failure
-    /// once, and calls the pages written. Close the object, open the file anew and write that
+    /// once, and calls the pages written. Close the object, open the file again and write that
     /// again.
     ///
     /// ```

@@ -114,7 +114,7 @@ pub trait Unwritten: fmt::Debug + Send + Sync + 'static {
 /// 5. after a commit finished without error, every write of the object that was finished before
 ///    the commit was submitted survives a crash;
 /// 6. so if a failed commit may have lost such a write ([`Durability::OnCommit`]), every later
-///    commit of the object fails too, until it is opened anew;
+///    commit of the object fails too, until it is opened again;
 /// 7. `submit` does not wait for the medium.
 pub trait Store: Send + Sync + 'static {
     /// What this store is like.

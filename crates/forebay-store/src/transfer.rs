@@ -283,7 +283,7 @@ impl Transfer {
         unsafe { self.io.assume_filled(bytes) };
     }
 
-    /// Returns the request unfinished, so that another body can begin anew with the same file.
+    /// Returns the request unfinished, so that another body can start over with the same file.
     pub(crate) fn into_addressed(self) -> Addressed {
         let Transfer { io, file, .. } = self;
         Addressed { io, file }

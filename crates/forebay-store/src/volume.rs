@@ -1,4 +1,4 @@
-//! From a name to something that a server can serve: the seam beside [`Store`].
+//! From a name to something that a server can serve: the second seam, after [`Store`].
 //!
 //! A [`Store`] takes requests for numbered objects and does not care how they came to be open.
 //! Whoever is given a name by a person, a path or an address, asks an [`Opener`] what it is.

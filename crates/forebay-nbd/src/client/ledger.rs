@@ -2,7 +2,7 @@
 //! of the NFS client, with numbers.
 //!
 //! Writes are numbered in the order in which they finish. A flush that the server answers covers
-//! all writes that had finished before it was sent, if the server has not started anew since.
+//! all writes that had finished before it was sent, if the server has not restarted since.
 //!
 //! A flush that fails is as bad as a restart: the kernel of the server may drop what it could not
 //! write, and say so only once. It is worse in one way. The server goes on, so it still answers
@@ -68,7 +68,7 @@ impl Ledger {
         }
     }
 
-    /// The server started anew, or a flush has failed: what it had not made durable may be gone.
+    /// The server restarted, or a flush has failed: what it had not made durable may be gone.
     pub fn started_anew(&mut self) {
         self.forgotten = self.finished;
         self.era.0 += 1;

@@ -21,7 +21,7 @@ pub(crate) const PAGES_LIMIT: u32 = 64;
 pub(crate) const SLOTS: usize = 32;
 /// A request and its payload, at most.
 const LONGEST_REQUEST_BYTES: usize = REQUEST_BYTES + (PAGES_LIMIT as usize) * PAGE_BYTES;
-/// Bytes that are received at once at most, beside a chunk that must be there as a whole.
+/// Bytes that are received at once at most, in addition to a chunk that must be there as a whole.
 const RECEIVED_BYTES: usize = 256 << 10;
 
 /// Memory of one connection: the most bytes that are on their way in and out.

@@ -1,7 +1,7 @@
 //! The thread of a server: it moves the bytes of all connections and connects again.
 //!
 //! All connections are of one *generation*. If one of them breaks, none of them is used any more:
-//! the server may have started anew, and an answer on another connection would be counted for the
+//! the server may have restarted, and an answer on another connection would be counted for the
 //! wrong server. Requests that were under way are sent again on the next connections; reads, writes
 //! and zeros may be done twice.
 
@@ -193,7 +193,7 @@ impl Worker {
         pending.succeed(&self.facts);
     }
 
-    /// The server may have started anew: no write since its last flush counts as durable.
+    /// The server may have restarted: no write since its last flush counts as durable.
     fn start_anew(&mut self, broken: &Broken) {
         if let Some(error) = &broken.0 {
             say(format_args!("{}: {error}", self.address));
