@@ -18,7 +18,8 @@ macro_rules! changes {
         /// let before = cache.retune(&Changes { swappiness: Some(10), ..Changes::default() })?;
         /// assert_eq!(before, Changes { swappiness: Some(60), ..Changes::default() });
         /// let refused = cache.retune(&Changes { swappiness: Some(201), ..Changes::default() });
-        /// assert_eq!(refused.unwrap_err().to_string(), "setting swappiness cannot be 201: 0 to 200");
+        /// let said = refused.unwrap_err().to_string();
+        /// assert_eq!(said, "setting swappiness cannot be 201: 0 to 200");
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
