@@ -2,8 +2,9 @@
 //! what is read is what was written, and in the end the store has it and all counters agree.
 #![no_main]
 
-use forebay_engine::{AccessError, Advice, Cache, File, Parts, Settings};
 use forebay_base::Span;
+use forebay_engine::lab::LabCache;
+use forebay_engine::{AccessError, Advice, Cache, File, Parts, Settings};
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{
     Durability, Failure, Fault, FaultAction, FaultStore, FaultWhen, Geometry, IoKind, MemoryStore,

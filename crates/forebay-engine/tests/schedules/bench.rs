@@ -3,6 +3,7 @@
 use crate::PAGE;
 use crate::store::{BesideStore, StoreThread};
 use forebay_base::Span;
+use forebay_engine::lab::LabCache;
 use forebay_engine::settings::{NodeSettings, Watermarks, ZoneSettings};
 use forebay_engine::{AttachedStore, Cache, Counter, File, Parts, Settings, blocking};
 use forebay_rt::{Rt, block_on, thread};
