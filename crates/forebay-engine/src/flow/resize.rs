@@ -10,11 +10,11 @@ mod line;
 
 use crate::error::AccessError;
 use crate::event::CallKind;
-use crate::flow::sync::ALL_PAGES;
 use crate::handle::Handle;
 use crate::marks::Mark;
 use crate::parts::Files;
 use crate::state::backing::Backing;
+use crate::state::dirty_index::ALL_PAGES;
 use crate::state::frame::flag;
 use crate::state::index::LONGEST_BYTES;
 use crate::state::index::key;

@@ -17,7 +17,7 @@ use crate::marks::Mark;
 use crate::parts::Syncer;
 use crate::state::backing::Backing;
 use crate::state::commit_line::Committed;
-use crate::state::dirty_index::Tag;
+use crate::state::dirty_index::{ALL_PAGES, Tag};
 use crate::state::errseq::{Cursor, Mark as ErrorMark};
 use crate::state::frame::{HALVINGS, flag, is_holdable};
 use crate::state::index::key;
@@ -35,9 +35,6 @@ use forebay_store::Durability;
 use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-
-/// All pages of an object.
-pub(crate) const ALL_PAGES: Range<u64> = 0..u64::MAX;
 
 /// What a call makes durable, and which failures it has to report.
 struct SyncRequest<'a> {

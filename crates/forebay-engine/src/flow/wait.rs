@@ -4,11 +4,10 @@
 use crate::counters::Counter;
 use crate::error::AccessError;
 use crate::event::Event;
-use crate::flow::sync::ALL_PAGES;
 use crate::marks::Mark;
 use crate::parts::{Accounts, Pages};
 use crate::state::backing::Backing;
-use crate::state::dirty_index::Tag;
+use crate::state::dirty_index::{ALL_PAGES, Tag};
 use crate::state::index::page_of;
 use crate::state::object::ObjectState;
 use crate::state::waits::Waits;

@@ -25,6 +25,10 @@ use forebay_base::sync::{
     lock,
 };
 use forebay_rt::wait::WaitQueue;
+use std::ops::Range;
+
+/// All pages of an object.
+pub(crate) const ALL_PAGES: Range<u64> = 0..u64::MAX;
 
 /// Pages of one block.
 const BLOCK_PAGES: u64 = 64;
@@ -424,7 +428,7 @@ impl DirtyIndex {
         &mut self,
         slab: &BlockSlab,
         Takes { tag, pass }: Takes,
-        range: std::ops::Range<u64>,
+        range: Range<u64>,
         end: impl FnOnce(u64) -> u64,
     ) -> Option<Run> {
         let first = self.next(slab, &range, |block| {
@@ -488,7 +492,7 @@ impl DirtyIndex {
     }
 
     /// Marks all pages in the range that are dirty now as to be written, and returns how many.
-    pub(crate) fn tag_for_writing(&mut self, slab: &BlockSlab, range: std::ops::Range<u64>) -> u64 {
+    pub(crate) fn tag_for_writing(&mut self, slab: &BlockSlab, range: Range<u64>) -> u64 {
         let mut tagged = 0;
         let mut from = range.start;
         while let Some(page) = self.next(slab, &(from..range.end), |block| block.bits(Tag::Dirty)) {
@@ -507,21 +511,12 @@ impl DirtyIndex {
     }
 
     /// The first page of `range` that is dirty and does not wait for its next try.
-    pub(crate) fn next_untried(
-        &self,
-        slab: &BlockSlab,
-        range: &std::ops::Range<u64>,
-    ) -> Option<u64> {
+    pub(crate) fn next_untried(&self, slab: &BlockSlab, range: &Range<u64>) -> Option<u64> {
         self.next(slab, range, |block| block.takeable(Tag::Dirty))
     }
 
     /// The first page of `range` with `tag`.
-    pub(crate) fn next_tagged(
-        &self,
-        slab: &BlockSlab,
-        tag: Tag,
-        range: std::ops::Range<u64>,
-    ) -> Option<u64> {
+    pub(crate) fn next_tagged(&self, slab: &BlockSlab, tag: Tag, range: Range<u64>) -> Option<u64> {
         self.next(slab, &range, |block| block.bits(tag))
     }
 
@@ -530,7 +525,7 @@ impl DirtyIndex {
     fn next(
         &self,
         slab: &BlockSlab,
-        range: &std::ops::Range<u64>,
+        range: &Range<u64>,
         bits: impl Fn(&Block) -> u64,
     ) -> Option<u64> {
         let mut from = range.start;

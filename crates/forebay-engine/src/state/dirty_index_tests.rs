@@ -31,12 +31,7 @@ impl Twin {
         since.all(|since| !run.since.is_after(since))
     }
 
-    fn take_run(
-        &mut self,
-        tag: Tag,
-        range: std::ops::Range<u64>,
-        limit: u64,
-    ) -> Option<(u64, u64)> {
+    fn take_run(&mut self, tag: Tag, range: Range<u64>, limit: u64) -> Option<(u64, u64)> {
         let tagged = if tag == Tag::Dirty {
             &self.dirty
         } else {
