@@ -292,8 +292,7 @@ impl Mount {
             served_at.session_ended();
             served_folder.close_handles();
             drop(served_folder);
-            // This comes first, because printing may take a while, and the caller waits for the
-            // end.
+            // Before anything is printed, which may take a while: the caller waits for the end.
             reported.open();
             if let Err(error) = outcome {
                 say(format_args!("the mount has failed: {error}"));
