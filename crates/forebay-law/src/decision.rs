@@ -85,7 +85,7 @@
 //! # Lineage
 //!
 //! Linux: the loop of `balance_dirty_pages` (3.2). The fine cut is Forebay's own
-//! (docs/decisions/0015).
+//! (docs/decisions/writeback-and-throttling.md).
 
 use crate::pace::{LONGEST_US, Pace, PaceInputs, pace, pace_call_quota, pace_quota};
 use crate::pause::{DirtierClock, PauseDecision, PauseSizing, Tick, decide_pause, size_pause};

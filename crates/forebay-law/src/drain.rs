@@ -116,7 +116,8 @@ const COLD_FLOORS: u64 = 4;
 /// The limit falls by one part in so many in a step.
 const FALL_PART: u64 = 32;
 /// The same towards a rate that was leapt to. It is no pause of the store, so a caller may be
-/// slowed more, and half a rate keeps the promise again after 5 s (docs/decisions/0102).
+/// slowed more, and half a rate keeps the promise again after 5 s
+/// (docs/decisions/writeback-and-throttling.md).
 const LEAPT_FALL_PART: u64 = 24;
 /// A step that comes late falls by so many steps at most.
 const LATE_STEPS: u64 = 16;

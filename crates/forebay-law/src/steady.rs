@@ -79,9 +79,9 @@
 //!
 //! # Lineage
 //!
-//! Forebay's own (docs/decisions/0082). That agreement of all samples of a window is asked for is
-//! the way of tests for a change point; TCP Westwood (2001) and BBR (2016) keep a greatest or least
-//! sample of a window instead.
+//! Forebay's own (docs/decisions/writeback-and-throttling.md). That agreement of all samples of a
+//! window is asked for is the way of tests for a change point; TCP Westwood (2001) and BBR (2016)
+//! keep a greatest or least sample of a window instead.
 
 use crate::arithmetic::MS_PER_S;
 use crate::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth, Sample};

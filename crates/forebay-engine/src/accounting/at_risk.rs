@@ -1,8 +1,8 @@
 //! How old the bytes are that are newer than their store, or that a crash would lose.
 //!
-//! The law is `forebay_law::at_risk`; the flushers ask it (docs/decisions/0066). Nothing is
-//! computed where bytes become dirty: a block of pages remembers when its first one did, and
-//! whoever asks looks through the blocks.
+//! The law is `forebay_law::at_risk`; the flushers ask it
+//! (docs/decisions/writeback-and-throttling.md). Nothing is computed where bytes become dirty: a
+//! block of pages remembers when its first one did, and whoever asks looks through the blocks.
 
 use crate::parts::Dirty;
 use crate::state::backing::Backing;

@@ -1,7 +1,8 @@
 //! Promises in seconds: how many pages of a store may be dirty to be written in time.
 //!
 //! The law is `forebay_law::drain`. It is asked where the rate of a store is measured, every 200 ms
-//! at most; writers and the flusher only read its result (docs/decisions/0063).
+//! at most; writers and the flusher only read its result
+//! (docs/decisions/writeback-and-throttling.md).
 
 use crate::error::BuildError;
 use crate::parts::Dirty;

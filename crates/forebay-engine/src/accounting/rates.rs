@@ -1,14 +1,15 @@
 //! Measuring a store: its write bandwidth, and the base rate of its writers.
 //!
 //! Spec/writeback.md 3. Two things are done differently, because a kernel never sees these stores
-//! start (docs/decisions/0004 and 0031). A store is measured over the time in which it was busy.
-//! And the first samples weigh more, so that the rate of a store, be it 4 GB/s or 4 MB/s, is known
-//! within a second instead of half a minute. Policies with `estimate=learned` do neither.
+//! start (docs/decisions/writeback-and-throttling.md). A store is measured over the time in which
+//! it was busy. And the first samples weigh more, so that the rate of a store, be it 4 GB/s or 4
+//! MB/s, is known within a second instead of half a minute. Policies with `estimate=learned` do
+//! neither.
 //!
 //! A sample is full if the store had enough to do during it. Only a full sample shows the rate that
 //! the store can keep up. The others show what it has room for, and raise the estimate step by
 //! step. A sample is not full either if the store refused more than an eighth of its pages, and one
-//! in which it took none is left out (docs/decisions/0085).
+//! in which it took none is left out.
 
 use crate::event::Event;
 use crate::parts::Dirty;

@@ -3,7 +3,7 @@
 //!
 //! A store is busy while it has requests (writes of files, and commits) and while a round chooses
 //! what to write next. Its rate is what it wrote while it was busy: a store that gets too little to
-//! do is not slow (docs/decisions/0031).
+//! do is not slow (docs/decisions/writeback-and-throttling.md).
 //!
 //! invariant A1: no instant is counted twice in one of these sums: they follow the clock, however
 //! many requests, rounds or pauses are under way.

@@ -1,4 +1,4 @@
-//! A limit on the age of bytes that are not durable (docs/decisions/0066).
+//! A limit on the age of bytes that are not durable (docs/decisions/writeback-and-throttling.md).
 
 use crate::support::{Bench, PAGE, simulate};
 use forebay_base::sync::{Mutex, lock};

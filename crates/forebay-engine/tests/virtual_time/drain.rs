@@ -1,4 +1,4 @@
-//! A promise in seconds for what is dirty of a store (docs/decisions/0063).
+//! A promise in seconds for what is dirty of a store (docs/decisions/writeback-and-throttling.md).
 
 use crate::support::void::Void;
 use crate::support::{Bench, PAGE, simulate};

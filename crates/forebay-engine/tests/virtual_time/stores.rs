@@ -1,5 +1,5 @@
 //! Stores beside each other: each keeps its rate whatever happens to the others, and none stands
-//! idle while its writers wait (promise 6; docs/decisions/0031).
+//! idle while its writers wait (promise 6; docs/decisions/writeback-and-throttling.md).
 
 use forebay_engine::{AttachedStore, Changes, StoreChanges, StoreKey};
 

@@ -1,5 +1,5 @@
 //! A world of `at_risk`: a byte is durable before it is older than the limit, as long as its store
-//! answers and keeps its rate (docs/decisions/0066).
+//! answers and keeps its rate (docs/decisions/writeback-and-throttling.md).
 //!
 //! The writers note when a call begins, and a store in front of the medium notes when a write, or
 //! the commit that it needs, has ended.

@@ -1,6 +1,6 @@
 //! Drain: the dirty pages of a store with a promise in seconds can be written in that time at the
 //! store's real rate. The promise does not slow the store down, and a limit that fell rises again
-//! (docs/decisions/0063 and 0064).
+//! (docs/decisions/writeback-and-throttling.md and testing.md).
 //!
 //! Nothing is judged until the estimate and the limit have had time to follow. A new store is
 //! measured after 1.6 s of work. Its limit then falls from four floors by 1/32 every 200 ms, and
@@ -27,7 +27,7 @@ const TURN_PAGES: u64 = 1_024;
 /// Dirty pages may exceed the promise by a quarter during a look of the law, and by a tenth because
 /// the estimate may be above the true rate; percent.
 const MOST_PERCENT: u64 = 125 * 110 / 100;
-/// A writer is checked after a stretch of this many pages (docs/decisions/0030).
+/// A writer is checked after a stretch of this many pages.
 const STRETCH_PAGES: u64 = 64;
 /// In each window at least this part of the promise is dirty at some instant, and this part of the
 /// rate is written; percent. The level is held at three quarters of the limit.
@@ -94,7 +94,7 @@ impl Drain {
             return Some(format!(
                 "at {} ms {} pages are dirty, and {most} may be: {promised} can be written in {}, \
                  its floor is {}, {MOST_PERCENT} % of the greater for a look and the estimate, and \
-                 a stretch of {STRETCH_PAGES} of {} writers (docs/decisions/0063)",
+                 a stretch of {STRETCH_PAGES} of {} writers (docs/decisions/testing.md)",
                 now.as_millis(),
                 seen.dirty,
                 self.promise,
@@ -119,7 +119,7 @@ impl Drain {
                 "in {passed} up to {} ms at most {most_dirty} pages were dirty of {promised} that \
                  the promise allows, and {pages} were written of {wanted}; at least \
                  {LEAST_DIRTY_PERCENT} % and {LEAST_WRITTEN_PERCENT} % have to be \
-                 (docs/decisions/0063)",
+                 (docs/decisions/testing.md)",
                 now.as_millis()
             )
         })

@@ -1,6 +1,6 @@
 //! The estimate: a store's rate is known to within a factor of two once the store has had enough to
 //! do for some time, and again after each change of the rate (spec/writeback.md 3.2;
-//! docs/decisions/0004 and 0031).
+//! docs/decisions/writeback-and-throttling.md).
 //!
 //! The first sixteen samples come 20 ms apart or, if the store is slow, with each request that
 //! ends. They count by their number: twice as many requests are enough, and half a second. Later a

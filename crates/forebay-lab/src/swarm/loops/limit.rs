@@ -1,5 +1,5 @@
 //! The limit: dirty pages stay below their limit, and a writer at the hard limit does not go on
-//! (spec/writeback.md 13.1, I15, and 5.5; docs/decisions/0030 and 0031).
+//! (spec/writeback.md 13.1, I15, and 5.5; docs/decisions/writeback-and-throttling.md).
 //!
 //! A writer is checked after each stretch of its call, and it does not go on if the hard limit is
 //! reached. Pages that writers dirty are not counted until they fill the writers' common quota. So
@@ -15,13 +15,12 @@
 use super::super::scene::{Scene, Site};
 use forebay_base::{Instant, Span};
 
-/// The most pages that a writer dirties before it is checked (decision 0030).
+/// The most pages that a writer dirties before it is checked.
 const STRETCH_PAGES: u64 = 64;
 /// The common quota: the limit divided by the first number, and at least the second number of pages
 /// (spec/writeback.md 5.1).
 const COMMON_QUOTA: (u64, u64) = (32, 16);
-/// After this time the pages of a silent store are left out of account for the others (decision
-/// 0031).
+/// After this time the pages of a silent store are not counted against the others.
 const STANDS_STILL: Span = Span::from_millis(500);
 /// The same where the cache and the judge do not see the end of a request at the same instant: the
 /// cache may have seen twice the silence.

@@ -1,5 +1,5 @@
 //! Work: a store does not idle while one of its writers is held up and it has something to write
-//! (spec/writeback.md 7.3 and 13.2, Q2 and Q9; docs/decisions/0031).
+//! (spec/writeback.md 7.3 and 13.2, Q2 and Q9; docs/decisions/writeback-and-throttling.md).
 //!
 //! In virtual time a call that is not held up takes no time, so a writer that is in a call at two
 //! instants is held up between them. A store has something to do in the background if two things
@@ -8,7 +8,7 @@
 
 use forebay_base::{Instant, Span};
 
-/// A flusher whose last round was in vain rests for at most 100 ms (decision 0031). The rest ends
+/// A flusher whose last round was in vain rests for at most 100 ms. The rest ends
 /// when a writer asks, which a writer does at the end of a pause of at most 180 ms.
 const LONGEST: Span = Span::from_millis(200);
 /// The share of the time in which a writer is held up that a store may idle, in percent:
