@@ -78,8 +78,8 @@
 //!
 //! # Lineage
 //!
-//! Forebay's own (docs/decisions/0132). The halving is that of congestion control (Jacobson 1988),
-//! the greatest sample that fades that of BBR (2016).
+//! Forebay's own (docs/decisions/remote-storage.md). The halving is that of congestion control
+//! (Jacobson 1988), the greatest sample that fades that of BBR (2016).
 
 /// Patience with a request that sends nothing, milliseconds.
 pub const SILENCE_MS: u64 = 30_000;
