@@ -1,7 +1,7 @@
 //! A budget that follows the memory of the machine: what is remembered of it.
 //!
-//! The law is `forebay_law::elastic` (docs/decisions/0074). It is asked by `flow/elastic.rs` when a
-//! program has looked at the memory.
+//! The law is `forebay_law::elastic` (docs/decisions/reclaim-and-memory.md). It is asked by
+//! `flow/elastic.rs` when a program has looked at the memory.
 
 use crate::elastic::{MemoryLook, MemorySeen, MemoryStep};
 use crate::engine::Engine;

@@ -115,7 +115,7 @@ fn wrong_mark(word: u64) -> Option<&'static str> {
     let is_out_of_order = touches
         .windows(2)
         .any(|pair| word & pair[0] == 0 && word & pair[1] != 0);
-    is_out_of_order.then_some("has a later touch without the one before (decision 0003)")
+    is_out_of_order.then_some("has a later touch without the one before")
 }
 
 #[cfg(all(test, not(loom)))]

@@ -1,4 +1,4 @@
-//! A budget that follows the memory of the machine (docs/decisions/0074).
+//! A budget that follows the memory of the machine (docs/decisions/reclaim-and-memory.md).
 
 use crate::support::{Bench, PAGE, simulate};
 use forebay_base::units::byte_of;

@@ -1,5 +1,5 @@
 //! A world of elastic memory: a cache shares a group with another program, which takes memory and
-//! gives it back, once or repeatedly (docs/decisions/0074).
+//! gives it back, once or repeatedly (docs/decisions/reclaim-and-memory.md).
 
 use super::super::client::PAGE;
 use super::super::scene::{Crew, Scene, Site, Stage, judge_play};

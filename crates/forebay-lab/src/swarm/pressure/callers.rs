@@ -1,5 +1,5 @@
 //! Callers: no caller that needs a frame is held up while frames are free (spec/reclaim.md 1.8, 5.5
-//! and 6.2; docs/decisions/0008).
+//! and 6.2; docs/decisions/reclaim-and-memory.md).
 //!
 //! The store of the readers answers at once, so a reader that is held up waits for a frame. A task
 //! that frees one wakes it. Without that it would sleep up to its time-out, 100 ms or a second.
