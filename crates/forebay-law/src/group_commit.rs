@@ -93,8 +93,8 @@
 //!
 //! # Lineage
 //!
-//! Group commit (DeWitt and others, 1984). The numbers are Forebay's own, measured in
-//! docs/decisions/0059 (first page, commit), 0073 (rest), 0096 (turns) and 0097 (callers).
+//! Group commit (DeWitt and others, 1984). The numbers are Forebay's own, measured;
+//! docs/decisions/sync-and-commits.md has the reasons.
 
 use crate::arithmetic::MS_PER_S;
 

@@ -1,10 +1,10 @@
-//! The commits that a flusher's turns owe (docs/decisions/0073).
+//! The commits that a flusher's turns owe (docs/decisions/sync-and-commits.md).
 //!
 //! Pages of an unstable store become free by commits alone. So commits begin beside its writes, and
 //! each turn is followed by one. After a full turn the flusher waits for that one turn later: the
 //! store has the writes of the next turn while it flushes. If the writes of the turn have ended by
 //! then, because its store has only noted them, the commit begins before that wait
-//! (docs/decisions/0096).
+//! (docs/decisions/sync-and-commits.md).
 
 use crate::flow::commit::commit_for;
 use crate::parts::Writeback;

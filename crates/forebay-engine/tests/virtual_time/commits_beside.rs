@@ -1,4 +1,4 @@
-//! Commits of an unstable store that go beside its writes (docs/decisions/0073).
+//! Commits of an unstable store that go beside its writes (docs/decisions/sync-and-commits.md).
 
 use crate::support::void::Void;
 use crate::support::writers::Writer;

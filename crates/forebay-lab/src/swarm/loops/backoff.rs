@@ -1,5 +1,5 @@
 //! Back-off: what a store refused is tried again when it is due, not before and not much later
-//! (spec/writeback.md 7.9, Forebay; docs/decisions/0023).
+//! (spec/writeback.md 7.9, Forebay; docs/decisions/sync-and-commits.md).
 //!
 //! A request that fails is split down to single pages at once. A page that is refused alone waits
 //! for the next try of its object. That is a second after the first refusal of the last try, twice
