@@ -5,7 +5,7 @@
 //! Near its end what is dirty is written, and the room of each further write is allocated in the
 //! source before the write is answered. What neither tells beforehand, as a quota, fails later: a
 //! close or a sync reports it, and from then on each write is asked about
-//! ([decision 0114](../../../docs/decisions/0114-room-is-asked-for.md)).
+//! ([decision](../../../docs/decisions/mount.md#room-in-the-source)).
 
 use crate::content::Content;
 use crate::fd_cache::InodeFd;

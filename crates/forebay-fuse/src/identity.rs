@@ -4,7 +4,7 @@
 //! again. Neither is for ever: an overlay gives a file that it copies up another birth, and other
 //! file systems another number once nobody holds the file. So what holds a file open has the last
 //! word: the system does not put another file behind a descriptor
-//! ([decision 0113](../../../docs/decisions/0113-which-file-is-which.md) has the table).
+//! ([the decision](../../../docs/decisions/mount.md#which-file-is-which) has the alternatives).
 
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, makedev};
