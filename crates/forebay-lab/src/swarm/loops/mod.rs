@@ -3,7 +3,7 @@
 //! Some seeds have side worlds in which loops have something to do: writers that want more than
 //! their stores take, rates that change, a store that stops. No oracle calls code of the engine.
 //! Each reports the numbers by which it judged, so that a wrong oracle can be told from a wrong
-//! engine (docs/decisions/0043).
+//! engine (docs/decisions/testing.md).
 
 mod age;
 mod aged;

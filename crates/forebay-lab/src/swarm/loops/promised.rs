@@ -1,6 +1,6 @@
 //! A world of promises in seconds: stores of a bare rate whose writers want more than the stores
 //! take. There may also be a store that never answers, which must not hold up anybody else
-//! (docs/decisions/0064).
+//! (docs/decisions/testing.md).
 
 use super::super::scene::{Crew, Moment, Observer, Scene, SceneIo, Site, judge};
 use super::super::verdict::{Oracle, Violation};

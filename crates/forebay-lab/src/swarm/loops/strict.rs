@@ -1,6 +1,6 @@
 //! A world of strict stores: their writers are held at the store's own share of the limit. A store
 //! that is new or was idle for a long time has no share. All its dirty pages are then due at once,
-//! because nothing else lets its writers go on (docs/decisions/0093).
+//! because nothing else lets its writers go on (docs/decisions/testing.md).
 //!
 //! In a turn each writer makes one long call, and then all rest. Each turn is judged by itself: a
 //! share that was built up in one turn excuses nothing in the next. The oracle is that of `work`,

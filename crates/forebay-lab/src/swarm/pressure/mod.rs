@@ -2,8 +2,8 @@
 //!
 //! Readers, writers and anonymous memory want more frames than there are, and stores take pages at
 //! their own rates. At each event and every 10 ms the oracle judges what kswapd does, which flags
-//! and marks are left, and how long callers are held up (docs/decisions/0049). It does not use the
-//! engine's own sums of its waits.
+//! and marks are left, and how long callers are held up (docs/decisions/testing.md). It does not
+//! use the engine's own sums of its waits.
 
 mod callers;
 mod keeper;
