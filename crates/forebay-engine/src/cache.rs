@@ -8,8 +8,9 @@ use crate::event::{CallKind, WaitedCall};
 use crate::file::File;
 use crate::histogram::Histograms;
 use crate::incident::Incident;
+use crate::kernel::PastFileSystem;
 use crate::memory::Swap;
-use crate::policy::{PastFileSystem, ScanBalance};
+use crate::parts::Kernel;
 use crate::retune::Changes;
 use crate::settings::{BackingSettings, Parts, Settings};
 use crate::shrinker::Shrinker;
@@ -100,7 +101,16 @@ impl Cache {
     /// # Errors
     /// As [`Cache::new`].
     pub fn with_parts(settings: Settings, parts: Parts) -> Result<Cache, BuildError> {
-        let engine = Engine::new(settings, parts)?;
+        Cache::working_like(settings, parts, Kernel::default())
+    }
+
+    /// The same, which works like `kernel`.
+    pub(crate) fn working_like(
+        settings: Settings,
+        parts: Parts,
+        kernel: Kernel,
+    ) -> Result<Cache, BuildError> {
+        let engine = Engine::new(settings, parts, kernel)?;
         engine.start();
         let life = Arc::new(Life(engine.clone()));
         Ok(Cache {
@@ -266,7 +276,7 @@ impl Cache {
             ahead: SwapAhead::default(),
             retry: Mutex::new(SwapRetry::default()),
             clean_pages: AtomicU64::new(0),
-            clean_pages_count: self.engine.settings.policy.scan_balance == ScanBalance::Cost,
+            clean_pages_count: self.engine.kernel.values.counts_clean_swap,
         };
         self.engine
             .memory
@@ -535,19 +545,10 @@ impl Cache {
 impl Cache {
     /// A cache of `mib` MiB on `rt`, whose memory is touched when it is used.
     pub(crate) fn small(rt: &forebay_rt::Rt, mib: u64) -> Cache {
-        Cache::small_under(rt, mib, crate::policy::Policy::default())
-    }
-
-    /// The same under `policy`.
-    pub(crate) fn small_under(
-        rt: &forebay_rt::Rt,
-        mib: u64,
-        policy: crate::policy::Policy,
-    ) -> Cache {
         let parts = Parts {
             rt: rt.clone(),
             sink: None,
         };
-        Cache::with_parts(Settings::small(mib, policy), parts).expect("the settings are good")
+        Cache::with_parts(Settings::small(mib), parts).expect("the settings are good")
     }
 }

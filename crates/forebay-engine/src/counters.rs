@@ -61,7 +61,7 @@ counters! {
     NrThrottledWritten => "nr_throttled_written", Pages;
     /// Pages that reclaim submitted for writing.
     NrVmscanWrite => "nr_vmscan_write", Pages;
-    /// File pages among those; always 0 under the default policy (promise 4).
+    /// File pages among those; only older kernels write them (promise 4).
     NrVmscanWriteFile => "nr_vmscan_write_file", Pages;
     /// File pages among those that allocating callers submitted.
     NrVmscanWriteFileDirect => "nr_vmscan_write_file_direct", Pages;
@@ -207,7 +207,7 @@ const COUNT: usize = Counter::ALL.len();
 struct SlotOfCounters([AtomicU64; COUNT]);
 
 #[derive(Debug)]
-pub(crate) struct Counters {
+pub struct Counters {
     slots: Box<[SlotOfCounters]>,
 }
 
@@ -233,7 +233,7 @@ impl Counters {
         }
     }
 
-    pub(crate) fn get(&self, counter: Counter) -> u64 {
+    pub fn get(&self, counter: Counter) -> u64 {
         let values = self
             .slots
             .iter()

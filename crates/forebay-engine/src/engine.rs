@@ -3,10 +3,12 @@
 use crate::accounting::records::Records;
 use crate::budget::{Budget, object_room_bytes};
 use crate::error::BuildError;
+use crate::kernel::KernelValues;
 use crate::layout::lay_out;
 use crate::memory::Memory;
-use crate::parts::{Accounts, Dirty, Files, Flusher, Pages, Reclaim, Syncer, Throttle, Writeback};
-use crate::policy::{ClosedFiles, Past};
+use crate::parts::{
+    Accounts, Dirty, Files, Flusher, Kernel, Pages, Reclaim, Syncer, Throttle, Writeback,
+};
 use crate::settings::{Parts, Settings};
 use crate::state::arena::Arena;
 use crate::state::balloon::Balloon;
@@ -26,22 +28,22 @@ use std::fmt;
 use std::sync::Arc;
 
 /// All of a cache: it owns the parts, and builds, tunes and explains them.
-pub(crate) struct Engine {
+pub struct Engine {
     pub(crate) rt: Rt,
-    pub(crate) settings: Arc<Settings>,
+    pub settings: Arc<Settings>,
     pub(crate) knobs: Arc<Knobs>,
-    pub(crate) past: Past,
+    pub(crate) kernel: Arc<Kernel>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) elastic: Mutex<ElasticBook>,
-    pub(crate) accounts: Arc<Accounts>,
-    pub(crate) memory: Arc<Memory>,
-    pub(crate) pages: Arc<Pages>,
-    pub(crate) dirty: Arc<Dirty>,
+    pub accounts: Arc<Accounts>,
+    pub memory: Arc<Memory>,
+    pub pages: Arc<Pages>,
+    pub dirty: Arc<Dirty>,
     pub(crate) writeback: Arc<Writeback>,
     pub(crate) syncer: Arc<Syncer>,
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) throttle: Arc<Throttle>,
-    pub(crate) reclaim: Arc<Reclaim>,
+    pub reclaim: Arc<Reclaim>,
     pub(crate) files: Arc<Files>,
 }
 
@@ -55,35 +57,36 @@ impl fmt::Debug for Engine {
 
 impl Engine {
     /// An engine whose daemons do not run yet.
-    pub(crate) fn new(settings: Settings, parts: Parts) -> Result<Arc<Engine>, BuildError> {
+    pub fn new(
+        settings: Settings,
+        parts: Parts,
+        kernel: Kernel,
+    ) -> Result<Arc<Engine>, BuildError> {
         let budget = Budget::checked(&settings)?;
         let records = Records::new(parts.sink);
-        let memory = Arc::new(memory_of(&settings, &budget, &records)?);
+        let memory = Arc::new(memory_of(&settings, &budget, &kernel.values, &records)?);
         let limit_pages = dirty_limits(memory.dirtyable_pages(), &settings.dirty).thresh;
-        let (rt, past) = (parts.rt, Past::of(&settings.policy));
+        let (rt, kernel) = (parts.rt, Arc::new(kernel));
         let (settings, budget) = (Arc::new(settings), Arc::new(budget));
         let knobs = Arc::new(Knobs::new(&KnobValues::of(&settings)));
         let accounts = Arc::new(Accounts::new(&rt, &settings, &budget, records));
         let pages = Arc::new(Pages {
             slab: BlockSlab::new(budget.dirty_blocks),
-            objects: ObjectTable::new(
-                settings.objects_limit,
-                settings.policy.closed_files <= ClosedFiles::Stripped,
-            ),
+            objects: ObjectTable::new(settings.objects_limit, kernel.values.strips_closed_files),
             vectors: IoVectors::new(budget.io_vectors, budget.io_vector_pages),
             balloon: Balloon {
                 memory_bytes: AtomicU64::new(budget.limit_bytes(&settings)),
                 ..Balloon::default()
             },
             memory: memory.clone(),
-            past,
+            kernel: kernel.clone(),
             rt: rt.clone(),
             settings: settings.clone(),
             knobs: knobs.clone(),
             accounts: accounts.clone(),
         });
         let dirty = Arc::new(Dirty {
-            global: GlobalDirty::new(&settings.policy, limit_pages),
+            global: GlobalDirty::new(&kernel.values, limit_pages),
             stores: Stores::new(),
             rt: rt.clone(),
             settings: settings.clone(),
@@ -106,7 +109,7 @@ impl Engine {
             rt,
             settings,
             knobs,
-            past,
+            kernel: kernel.clone(),
             budget,
             elastic: Mutex::default(),
             accounts,
@@ -143,6 +146,7 @@ impl Engine {
 fn memory_of(
     settings: &Settings,
     budget: &Budget,
+    kernel: &KernelValues,
     records: &Records,
 ) -> Result<Memory, BuildError> {
     let arena = Arena::new(budget.frames, settings.page_memory, settings.prefault);
@@ -152,17 +156,17 @@ fn memory_of(
     })?;
     Ok(Memory::new(
         FrameTable::new(arena, budget.wait_queues),
-        lay_out(settings, budget),
-        &settings.policy,
+        lay_out(settings, budget, kernel.mark_spacing(settings)),
+        kernel,
         records.counters.clone(),
     ))
 }
 
 #[cfg(all(test, not(loom)))]
 impl Engine {
-    /// An engine of 4 MiB on `rt` under `policy`, without daemons.
-    pub(crate) fn alone(rt: Rt, policy: crate::policy::Policy) -> Arc<Engine> {
+    /// An engine of 4 MiB on `rt` without daemons.
+    pub(crate) fn alone(rt: Rt) -> Arc<Engine> {
         let parts = Parts { rt, sink: None };
-        Engine::new(Settings::small(4, policy), parts).expect("the settings are good")
+        Engine::new(Settings::small(4), parts, Kernel::default()).expect("the settings are good")
     }
 }

@@ -3,7 +3,6 @@
 
 use crate::caller::CallerKey;
 use crate::elastic::MemoryStep;
-use crate::policy::DirtyThrottle;
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::blame::Cause;
@@ -38,8 +37,8 @@ pub struct PauseRecord {
     pub clock: DirtierClock,
     /// The bounds that the pause law set.
     pub sizing: PauseSizing,
-    /// The policy by which the length of the pause was chosen.
-    pub throttle: DirtyThrottle,
+    /// Whether the pause has a fine clock. Kernels of the past count ticks of some milliseconds.
+    pub is_paced: bool,
     /// The tick in which the pause was counted.
     pub tick: Tick,
     /// Virtual time up to which the writer had paid before, if it is paced.

@@ -1,19 +1,31 @@
 //! What the lab and tests ask of a cache and no product does. The crate `forebay` does not show it.
 
 use crate::cache::{AttachedStore, Cache};
+use crate::engine::Engine;
 use crate::error::BuildError;
 use crate::file::File;
+use crate::kernel::PastFileSystem;
 use crate::marks::Mark;
 use crate::memory::Home;
-use crate::policy::PastFileSystem;
-use crate::settings::BackingSettings;
+pub use crate::parts::Kernel;
+use crate::settings::{BackingSettings, Parts, Settings};
 use forebay_store::Store;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// A cache as the lab and tests see it.
-pub trait LabCache {
-    /// As [`Cache::attach_with`], with what a historic policy asks of the store's file system.
+pub trait LabCache: Sized {
+    /// As [`Cache::with_parts`]: a cache that works like `kernel`.
+    ///
+    /// # Errors
+    /// As [`Cache::new`].
+    fn of_kernel(settings: Settings, parts: Parts, kernel: Kernel) -> Result<Self, BuildError>;
+
+    /// What the cache is made of.
+    #[doc(hidden)]
+    fn engine(&self) -> &Arc<Engine>;
+
+    /// As [`Cache::attach_with`], with what an older kernel asks of the store's file system.
     ///
     /// # Errors
     /// [`BuildError::BadSetting`], `AlreadyAttached`, `Closed`.
@@ -46,6 +58,14 @@ pub trait LabCache {
 }
 
 impl LabCache for Cache {
+    fn of_kernel(settings: Settings, parts: Parts, kernel: Kernel) -> Result<Cache, BuildError> {
+        Cache::working_like(settings, parts, kernel)
+    }
+
+    fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
     fn attach_past(
         &self,
         store: Arc<dyn Store>,

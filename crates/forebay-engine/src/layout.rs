@@ -4,12 +4,16 @@ use crate::budget::Budget;
 use crate::settings::{NodeSettings, Settings, ZoneSettings};
 use crate::state::node::Node;
 use crate::state::zone::{Zone, ZonePlan, ZoneSize};
-use forebay_law::watermark::{self, Watermarks};
+use forebay_law::watermark::{self, MarkSpacing, Watermarks};
 
 /// Zones and nodes, with all frames free.
-pub(crate) fn lay_out(settings: &Settings, budget: &Budget) -> (Vec<Zone>, Vec<Node>) {
+pub(crate) fn lay_out(
+    settings: &Settings,
+    budget: &Budget,
+    spacing: MarkSpacing,
+) -> (Vec<Zone>, Vec<Node>) {
     let (mut zones, mut nodes) = (Vec::new(), Vec::new());
-    let mut sizes = zone_sizes(settings, &budget.zone_pages).into_iter();
+    let mut sizes = zone_sizes(settings, spacing, &budget.zone_pages).into_iter();
     let mut first_frame = 0;
     for (number, node) in settings.nodes.iter().enumerate() {
         let first_zone = zones.len();
@@ -31,9 +35,16 @@ pub(crate) fn lay_out(settings: &Settings, budget: &Budget) -> (Vec<Zone>, Vec<N
 }
 
 /// Marks and reserves of all zones, node by node, if they have `zone_pages` frames.
-pub(crate) fn zone_sizes(settings: &Settings, zone_pages: &[Vec<u64>]) -> Vec<ZoneSize> {
+pub(crate) fn zone_sizes(
+    settings: &Settings,
+    spacing: MarkSpacing,
+    zone_pages: &[Vec<u64>],
+) -> Vec<ZoneSize> {
     let lowmem_pages = zone_pages.iter().flatten().sum();
-    let marks = |zone: &ZoneSettings, pages| marks(settings, zone, pages, lowmem_pages);
+    let marks = |zone: &ZoneSettings, pages| {
+        zone.marks
+            .unwrap_or_else(|| marks(settings, spacing, pages, lowmem_pages))
+    };
     let mut sizes = Vec::new();
     for (node, pages) in settings.nodes.iter().zip(zone_pages) {
         for (at, zone) in node.zones.iter().enumerate() {
@@ -47,14 +58,11 @@ pub(crate) fn zone_sizes(settings: &Settings, zone_pages: &[Vec<u64>]) -> Vec<Zo
     sizes
 }
 
-fn marks(settings: &Settings, zone: &ZoneSettings, pages: u64, lowmem_pages: u64) -> Watermarks {
+fn marks(settings: &Settings, spacing: MarkSpacing, pages: u64, lowmem_pages: u64) -> Watermarks {
     const CAP_KIB: u64 = 262_144;
     let computed = watermark::min_free_kib(lowmem_pages * 4, CAP_KIB);
     let min_free_kib = computed.max(settings.min_free_kib).min(lowmem_pages);
-    let per_ten_thousand = settings.watermark_scale_factor;
-    let spacing = settings.policy.mark_spacing(per_ten_thousand);
-    let computed = watermark::watermarks(min_free_kib, pages, lowmem_pages, spacing);
-    zone.marks.unwrap_or(computed)
+    watermark::watermarks(min_free_kib, pages, lowmem_pages, spacing)
 }
 
 /// The frames that zone number `at` of a node keeps from requests of each class.

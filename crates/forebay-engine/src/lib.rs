@@ -1,39 +1,49 @@
 //! The engine of Forebay: reclaim, write-back and throttling over any store.
 //!
 //! A program links the crate `forebay`, which shows what users need of this one. What is public
-//! here and not there is for the lab and for tests, and may change with any commit.
+//! here and not there is for the lab and for tests, and may change with any commit. Modules that
+//! are public and hidden are so for `forebay-kernels`, whose flows are made of the same parts.
 
-mod accounting;
+#[doc(hidden)]
+pub mod accounting;
 mod budget;
 mod cache;
 mod caller;
 mod check;
-mod counters;
+#[doc(hidden)]
+pub mod counters;
 pub mod elastic;
-mod engine;
+#[doc(hidden)]
+pub mod engine;
 mod error;
 mod file;
-mod flow;
+#[doc(hidden)]
+pub mod flow;
 mod guard;
 mod handle;
 pub mod lab;
 mod layout;
-mod lists;
+#[doc(hidden)]
+pub mod lists;
 mod marks;
-mod memory;
-mod parts;
+#[doc(hidden)]
+pub mod memory;
+#[doc(hidden)]
+pub mod parts;
 mod recompute;
 mod shrinker;
-mod state;
+#[doc(hidden)]
+pub mod state;
 mod store_key;
-mod stores;
+#[doc(hidden)]
+pub mod stores;
 mod unwritten;
 
 pub mod blocking;
 pub mod event;
 pub mod histogram;
 pub mod incident;
-pub mod policy;
+pub mod kernel;
 pub mod retune;
 pub mod settings;
 pub mod statistics;
@@ -47,7 +57,6 @@ pub use error::{AccessError, BuildError, MemoryError, SyncError};
 pub use file::{Advice, File, ReadRequest};
 pub use guard::PageGuard;
 pub use marks::Mark;
-pub use policy::Policy;
 pub use retune::{Changes, StoreChanges};
 pub use settings::{Parts, Settings};
 pub use shrinker::Shrinker;

@@ -21,40 +21,48 @@ use crate::accounting::records::Records;
 use crate::budget::Budget;
 use crate::counters::Counter;
 use crate::event::Event;
+use crate::kernel::KernelValues;
 use crate::marks::Mark;
-use crate::memory::Memory;
-use crate::policy::{DirtyThrottle, Past};
+use crate::memory::{Home, Memory, Search, Want};
 use crate::settings::Settings;
 use crate::state::activity::STANDS_STILL;
 use crate::state::backing::Backing;
 use crate::state::balloon::Balloon;
 use crate::state::congestion::Congestion;
 use crate::state::dirtied::Dirtied;
+use crate::state::dirtier::Dirtier;
 use crate::state::dirty_index::BlockSlab;
 use crate::state::global::GlobalDirty;
 use crate::state::heaviest::Heaviest;
 use crate::state::incidents::Incidents;
 use crate::state::knobs::Knobs;
 use crate::state::ledger::Ledger;
+use crate::state::node::Node;
 use crate::state::object::{ObjectState, Origin};
 use crate::state::objects::ObjectTable;
 use crate::state::open_calls::OpenCalls;
+use crate::state::payer::{DirtiedPages, Payer};
+use crate::state::scan_control::ScanControl;
 use crate::state::shrinkers::Shrinkers;
 use crate::state::times::WaitTimes;
 use crate::state::vectors::IoVectors;
+use crate::state::waits::Waits;
+use crate::state::zone::Zone;
 use crate::stores::Stores;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
+use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
 
 /// What happens in a cache is told here. Every other part uses it.
-pub(crate) struct Accounts {
+pub struct Accounts {
     pub(crate) rt: Rt,
     /// As they were at start. What changes since then is in `knobs`.
     pub(crate) settings: Arc<Settings>,
-    pub(crate) records: Records,
+    pub records: Records,
     pub(crate) ledger: Ledger,
     pub(crate) dirtied: Dirtied,
     /// The calls that wait now.
@@ -67,33 +75,33 @@ pub(crate) struct Accounts {
 }
 
 /// The pages of a cache, and what is dirty in which object.
-pub(crate) struct Pages {
+pub struct Pages {
     pub(crate) rt: Rt,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) knobs: Arc<Knobs>,
-    pub(crate) past: Past,
+    pub knobs: Arc<Knobs>,
+    pub(crate) kernel: Arc<Kernel>,
     pub(crate) accounts: Arc<Accounts>,
-    pub(crate) memory: Arc<Memory>,
+    pub memory: Arc<Memory>,
     pub(crate) slab: BlockSlab,
-    pub(crate) objects: ObjectTable,
+    pub objects: ObjectTable,
     pub(crate) vectors: IoVectors,
     pub(crate) balloon: Balloon,
 }
 
 /// What is dirty, and what may be.
-pub(crate) struct Dirty {
+pub struct Dirty {
     pub(crate) rt: Rt,
     pub(crate) settings: Arc<Settings>,
     pub(crate) knobs: Arc<Knobs>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) pages: Arc<Pages>,
-    pub(crate) global: GlobalDirty,
-    pub(crate) stores: Stores,
+    pub global: GlobalDirty,
+    pub stores: Stores,
 }
 
 /// Requests to stores and their answers.
-pub(crate) struct Writeback {
+pub struct Writeback {
     pub(crate) me: Weak<Writeback>,
     pub(crate) rt: Rt,
     pub(crate) settings: Arc<Settings>,
@@ -146,10 +154,10 @@ impl Syncer {
 }
 
 /// Writes out in the background.
-pub(crate) struct Flusher {
+pub struct Flusher {
     pub(crate) rt: Rt,
     pub(crate) knobs: Arc<Knobs>,
-    pub(crate) past: Past,
+    pub(crate) kernel: Arc<Kernel>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) pages: Arc<Pages>,
@@ -161,7 +169,7 @@ impl Flusher {
     pub(crate) fn over(writeback: &Arc<Writeback>) -> Arc<Flusher> {
         Arc::new(Flusher {
             rt: writeback.rt.clone(),
-            past: writeback.pages.past,
+            kernel: writeback.pages.kernel.clone(),
             accounts: writeback.accounts.clone(),
             memory: writeback.memory.clone(),
             pages: writeback.pages.clone(),
@@ -173,31 +181,25 @@ impl Flusher {
 }
 
 /// Slows writers.
-pub(crate) struct Throttle {
-    pub(crate) rt: Rt,
+pub struct Throttle {
+    pub rt: Rt,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) past: Past,
-    /// How pauses are cut, and whether that is fine.
-    pub(crate) cut: DirtyThrottle,
-    pub(crate) is_paced: bool,
+    pub kernel: Arc<Kernel>,
     /// The pages of a store that has answered nothing for this long are left out when the writers
     /// of others are judged.
     pub(crate) stands_still: Span,
-    pub(crate) accounts: Arc<Accounts>,
-    pub(crate) memory: Arc<Memory>,
-    pub(crate) dirty: Arc<Dirty>,
-    pub(crate) flusher: Arc<Flusher>,
+    pub accounts: Arc<Accounts>,
+    pub memory: Arc<Memory>,
+    pub dirty: Arc<Dirty>,
+    pub flusher: Arc<Flusher>,
 }
 
 impl Throttle {
     pub(crate) fn over(flusher: &Arc<Flusher>) -> Arc<Throttle> {
-        let cut = flusher.writeback.settings.policy.dirty_throttle;
         Arc::new(Throttle {
             rt: flusher.rt.clone(),
-            past: flusher.past,
-            cut,
-            is_paced: cut == DirtyThrottle::Paced,
-            stands_still: if cut == DirtyThrottle::Paced {
+            kernel: flusher.kernel.clone(),
+            stands_still: if flusher.kernel.values.is_paced {
                 STANDS_STILL
             } else {
                 Span::MAX
@@ -212,14 +214,14 @@ impl Throttle {
 }
 
 /// How large the cache is, once objects have taken their part.
-pub(crate) struct Capacity {
+pub struct Capacity {
     pub(crate) settings: Arc<Settings>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) dirty: Arc<Dirty>,
-    pub(crate) shrinkers: Shrinkers,
+    pub shrinkers: Shrinkers,
 }
 
 impl Capacity {
@@ -237,20 +239,20 @@ impl Capacity {
 }
 
 /// Finds frames, and makes the cache as large as it may be.
-pub(crate) struct Reclaim {
+pub struct Reclaim {
     pub(crate) me: Weak<Reclaim>,
-    pub(crate) rt: Rt,
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) past: Past,
+    pub rt: Rt,
+    pub settings: Arc<Settings>,
+    pub(crate) kernel: Arc<Kernel>,
     pub(crate) budget: Arc<Budget>,
-    pub(crate) accounts: Arc<Accounts>,
-    pub(crate) memory: Arc<Memory>,
-    pub(crate) pages: Arc<Pages>,
-    pub(crate) dirty: Arc<Dirty>,
-    pub(crate) writeback: Arc<Writeback>,
-    pub(crate) capacity: Arc<Capacity>,
+    pub accounts: Arc<Accounts>,
+    pub memory: Arc<Memory>,
+    pub pages: Arc<Pages>,
+    pub dirty: Arc<Dirty>,
+    pub writeback: Arc<Writeback>,
+    pub capacity: Arc<Capacity>,
     /// Which stores are congested, for policies that ask.
-    pub(crate) congestion: Arc<Congestion>,
+    pub congestion: Arc<Congestion>,
 }
 
 impl Reclaim {
@@ -259,7 +261,7 @@ impl Reclaim {
             me: me.clone(),
             rt: writeback.rt.clone(),
             settings: writeback.settings.clone(),
-            past: writeback.pages.past,
+            kernel: writeback.pages.kernel.clone(),
             accounts: writeback.accounts.clone(),
             memory: writeback.memory.clone(),
             pages: writeback.pages.clone(),
@@ -333,15 +335,15 @@ impl Accounts {
         }
     }
 
-    pub(crate) fn is_closing(&self) -> bool {
+    pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
 
-    pub(crate) fn now_ms(&self) -> u64 {
+    pub fn now_ms(&self) -> u64 {
         self.rt.now().as_millis()
     }
 
-    pub(crate) fn record(&self, event: &Event) {
+    pub fn record(&self, event: &Event) {
         self.records.record(self.rt.now(), event);
     }
 
@@ -357,14 +359,14 @@ impl Accounts {
         self.records.mark(mark);
     }
 
-    pub(crate) fn count(&self, counter: Counter, count: u64) {
+    pub fn count(&self, counter: Counter, count: u64) {
         self.records.count(counter, count);
     }
 }
 
 impl Dirty {
     /// The backing of a file's object, or of swap.
-    pub(crate) fn backing_of(&self, object: &ObjectState) -> Arc<Backing> {
+    pub fn backing_of(&self, object: &ObjectState) -> Arc<Backing> {
         match &object.origin {
             Origin::File { backing, .. } => self.stores.get(*backing),
             Origin::Anonymous { .. } => self
@@ -393,7 +395,7 @@ impl Drop for Dirty {
 
 impl Writeback {
     /// The part as a shared pointer, for its tasks and its requests.
-    pub(crate) fn shared(&self) -> Arc<Writeback> {
+    pub fn shared(&self) -> Arc<Writeback> {
         self.me
             .upgrade()
             .expect("the caller of a method keeps the part alive")
@@ -416,4 +418,59 @@ impl Files {
             .upgrade()
             .expect("the caller of a method keeps the part alive")
     }
+}
+
+/// A kernel that a cache works like. The default is today's.
+#[derive(Clone, Debug, Default)]
+pub struct Kernel {
+    /// Values with which the state is made.
+    pub values: KernelValues,
+    /// The flows of an older kernel. None if all are today's.
+    pub flows: Option<Arc<dyn OlderFlows>>,
+}
+
+/// What a flow of an older kernel returns.
+pub type Flow<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The flows of an older kernel, each in place of the flow of today that a door names.
+pub trait OlderFlows: fmt::Debug + Send + Sync {
+    /// Reclaims for a caller that found no frame. Returns the pages freed.
+    fn reclaim_for<'a>(
+        &'a self,
+        reclaim: &'a Reclaim,
+        waits: &'a Waits,
+        want: Want,
+    ) -> Flow<'a, u64>;
+
+    /// Reclaims near `home`, as `control` says.
+    fn reclaim_near<'a>(
+        &'a self,
+        reclaim: &'a Reclaim,
+        home: Home,
+        control: &'a mut ScanControl<'_>,
+    ) -> Flow<'a, ()>;
+
+    /// The life of the kswapd of `node`.
+    fn kswapd<'a>(&'a self, reclaim: &'a Reclaim, node: usize) -> Flow<'a, ()>;
+
+    /// Whether kswapd has nothing to do for a request of `class`.
+    fn need_not_wake(&self, reclaim: &Reclaim, node: &Node, class: usize) -> bool;
+
+    /// Whether a caller tries once more to find a frame.
+    fn tries_again<'a>(&'a self, reclaim: &'a Reclaim, search: Search) -> Flow<'a, bool>;
+
+    /// How many pages a turn of the flusher writes, if the round has `pages_left`.
+    fn turn_pages(&self, flusher: &Flusher, backing: &Backing, pages_left: u64) -> u64;
+
+    /// Whether a page may be dirtied in `zone`, which is one of several.
+    fn zone_takes_dirty(&self, pages: &Pages, zone: &Zone) -> bool;
+
+    /// Notes that a writer made clean pages dirty. True if it has to be evaluated.
+    fn note_dirtied(&self, throttle: &Throttle, dirtied: &DirtiedPages<'_>) -> bool;
+
+    /// Pages that a writer may make dirty before it has to be evaluated.
+    fn quota_left(&self, throttle: &Throttle, backing: &Backing, dirtier: &Dirtier) -> u64;
+
+    /// Lets a writer pay for what it dirtied.
+    fn throttle<'a>(&'a self, throttle: &'a Throttle, payer: Payer<'a>) -> Flow<'a, ()>;
 }

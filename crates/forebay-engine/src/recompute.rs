@@ -1,16 +1,11 @@
 //! The record of a pause: what the law of decisions was asked, and what it answered.
 
 use crate::event::{PauseLimit, PauseRecord};
-use crate::policy::DirtyThrottle;
 use forebay_law::decision::{Decision, DecisionInputs, DirtierState, decide};
 
 impl PauseRecord {
-    /// The record of `decision`, which was made from `inputs` under the policy `throttle`.
-    pub(crate) fn of(
-        throttle: DirtyThrottle,
-        inputs: &DecisionInputs,
-        decision: &Decision,
-    ) -> PauseRecord {
+    /// The record of `decision`, which was made from `inputs`.
+    pub(crate) fn of(inputs: &DecisionInputs, decision: &Decision) -> PauseRecord {
         PauseRecord {
             limit: decision.limit,
             position: inputs.position,
@@ -21,7 +16,7 @@ impl PauseRecord {
             dirtied: inputs.before.clock.nr_dirtied,
             clock: inputs.before.clock,
             sizing: decision.sizing,
-            throttle,
+            is_paced: inputs.is_paced,
             tick: inputs.tick,
             paused_when_us: inputs.before.paused_when_us,
             now_us: inputs.now_us,
@@ -41,7 +36,7 @@ impl PauseRecord {
             },
             now_us: self.now_us,
             tick: self.tick,
-            is_paced: self.throttle == DirtyThrottle::Paced,
+            is_paced: self.is_paced,
         }
     }
 
@@ -54,6 +49,6 @@ impl PauseRecord {
             return *self;
         }
         let inputs = self.inputs();
-        PauseRecord::of(self.throttle, &inputs, &decide(&inputs))
+        PauseRecord::of(&inputs, &decide(&inputs))
     }
 }

@@ -2,12 +2,10 @@
 
 use crate::error::BuildError;
 use crate::event::EventSink;
-use crate::policy::{DirtyThrottle, Policy};
 pub use crate::state::arena::PageMemory;
 use crate::state::index::FRAMES_LIMIT;
 use forebay_base::Span;
 pub use forebay_law::limits::DirtyKnobs;
-use forebay_law::pause::Tick;
 pub use forebay_law::watermark::Watermarks;
 use forebay_rt::Rt;
 use std::fmt;
@@ -104,10 +102,6 @@ pub struct Settings {
     pub min_free_kib: u64,
     /// Length of the tick, the unit of reclaim's shortest waits (4 ms).
     pub tick: Span,
-    /// Length of the tick in which the pauses of a kernel's writers are counted: whole
-    /// milliseconds, at most 100 (1 ms). Writers under `dirty_throttle=paced`, the default, have
-    /// no tick.
-    pub pause_tick: Span,
     /// A call that waits for a store fails after this long without an answer (30 s).
     pub answer_timeout: Span,
     /// A call that waits for a guard to be dropped, or for a frame, fails after this long (5 s).
@@ -128,9 +122,6 @@ pub struct Settings {
     pub prefault: bool,
     /// Whether pages have bytes.
     pub page_memory: PageMemory,
-    /// The historic choices, which the lab makes.
-    #[doc(hidden)]
-    pub policy: Policy,
 }
 
 impl Default for Settings {
@@ -146,7 +137,6 @@ impl Default for Settings {
             watermark_scale_factor: 10,
             min_free_kib: 0,
             tick: Span::from_millis(4),
-            pause_tick: Span::from_millis(1),
             answer_timeout: Span::from_secs(30),
             held_timeout: Span::from_secs(5),
             stall_threshold: Span::from_millis(10),
@@ -155,7 +145,6 @@ impl Default for Settings {
             objects_limit: 65_536,
             prefault: true,
             page_memory: PageMemory::Real,
-            policy: Policy::default(),
         }
     }
 }
@@ -192,7 +181,6 @@ impl Settings {
         if knobs.dirty_bytes != 0 && knobs.dirty_bytes < 8192 {
             return bad("dirty_bytes", knobs.dirty_bytes, "0, or at least 8192");
         }
-        self.check_pause_tick()?;
         self.check_flushing_and_readahead()?;
         if let Some(at_risk) = self.at_risk
             && at_risk < LEAST_AT_RISK
@@ -227,28 +215,6 @@ impl Settings {
             );
         }
         Ok(())
-    }
-
-    fn check_pause_tick(&self) -> Result<(), BuildError> {
-        let allowed = Span::from_millis(1)..=Span::from_millis(100);
-        if !allowed.contains(&self.pause_tick) || !self.pause_tick.as_micros().is_multiple_of(1_000)
-        {
-            return Err(BuildError::BadSetting {
-                setting: "pause_tick",
-                given: self.pause_tick.to_string(),
-                allowed: "whole milliseconds from 1 to 100",
-            });
-        }
-        Ok(())
-    }
-
-    /// The tick in which the pause law counts. Paced writers have a fine clock.
-    pub(crate) fn tick_of_pauses(&self) -> Tick {
-        if self.policy.dirty_throttle < DirtyThrottle::Paced {
-            Tick::of_ms(self.pause_tick.as_millis())
-        } else {
-            Tick::FINE
-        }
     }
 
     fn check_flushing_and_readahead(&self) -> Result<(), BuildError> {
@@ -363,10 +329,10 @@ pub struct BackingSettings {
     /// Whether its writers are throttled only by its own part of the limit (strict_limit).
     pub strict_limit: bool,
     /// What is dirty of it can be written in this time, at the rate that it has now: at least
-    /// 100 ms. Its writers are slowed for that. Historic writers
-    /// ([`crate::policy::DirtyThrottle`]) are stopped by the same limit.
+    /// 100 ms. Its writers are slowed for that. Those of older kernels are
+    /// stopped by the same limit.
     pub drain: Option<Span>,
-    /// The most requests that it queues: a write from reclaim, which only historic policies make,
+    /// The most requests that it queues: a write from reclaim, which only older kernels make,
     /// waits for a place, and so does the flusher if it may fill the queue (nr_requests; 128, at
     /// least 1).
     pub queue_requests: u32,
@@ -417,12 +383,11 @@ impl Default for BackingSettings {
 
 #[cfg(all(test, not(loom)))]
 impl Settings {
-    /// `mib` MiB under `policy`, touched when they are used.
-    pub(crate) fn small(mib: u64, policy: Policy) -> Settings {
+    /// `mib` MiB, touched when they are used.
+    pub(crate) fn small(mib: u64) -> Settings {
         Settings {
             memory_bytes: mib << 20,
             prefault: false,
-            policy,
             ..Settings::default()
         }
     }

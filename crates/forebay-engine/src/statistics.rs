@@ -44,7 +44,7 @@ pub struct ZoneStatistics {
     pub isolated_file: u64,
     /// Frames that requests of each class must leave.
     pub lowmem_reserve: Vec<u64>,
-    /// Its part of the dirty limit ([`crate::policy::ZoneDirtyLimits`]), pages.
+    /// Its part of the dirty limit, pages.
     pub dirty_limit: u64,
     /// Its memory that may be dirtied, pages.
     pub dirtyable: u64,

@@ -17,7 +17,7 @@ use forebay_base::sync::{
 use std::sync::Arc;
 
 /// The stores of one cache.
-pub(crate) struct Stores {
+pub struct Stores {
     cache: CacheNumber,
     known: Mutex<Known>,
     /// Sum of all stores' guaranteed parts of the dirty limit, percent.
@@ -124,7 +124,7 @@ impl Stores {
         self.min_percent_sum.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<Backing>> {
+    pub fn all(&self) -> Vec<Arc<Backing>> {
         lock(&self.known).backings.clone()
     }
 
@@ -136,7 +136,7 @@ impl Stores {
     }
 
     /// The store numbered `number`.
-    pub(crate) fn get(&self, number: usize) -> Arc<Backing> {
+    pub fn get(&self, number: usize) -> Arc<Backing> {
         lock(&self.known).backings[number].clone()
     }
 
@@ -153,7 +153,7 @@ impl Stores {
     }
 
     /// Asks the flusher of each store that has dirty pages for `work`.
-    pub(crate) fn ask_flushers(&self, work: FlusherWork) {
+    pub fn ask_flushers(&self, work: FlusherWork) {
         for backing in self.all() {
             if backing.counts.reclaimable.load(Ordering::Relaxed) > 0 {
                 backing.flushing.requests.ask(work);

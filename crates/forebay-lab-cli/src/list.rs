@@ -1,6 +1,6 @@
 //! `forebay-lab list`: every name that the other commands accept.
 
-use forebay_engine::Policy;
+use forebay_kernels::Policy;
 use forebay_lab::machine::{Machine, SHIPPED};
 use forebay_lab::report::table::grid;
 use forebay_lab::reproduction::{Change, Position, plan};

@@ -8,7 +8,8 @@ use crate::workload::{self, KnobError, Knobs, Workload};
 use crate::world::{Platform, WorldError};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::Arc;
-use forebay_engine::{BuildError, Policy};
+use forebay_engine::BuildError;
+use forebay_kernels::Policy;
 use std::collections::BTreeMap;
 
 /// What to run.

@@ -18,23 +18,27 @@ forebay-host: forebay-base forebay-rt
 forebay-store: forebay-base forebay-rt
 forebay-volume-jobs: forebay-store forebay-volume
 forebay-engine: forebay-base forebay-law forebay-rt forebay-store
+forebay-kernels: forebay-base forebay-law forebay-rt forebay-store forebay-engine
 forebay: forebay-base forebay-rt forebay-store forebay-engine
 forebay-control: forebay-base forebay-rt forebay-store forebay
 forebay-demo: forebay-base forebay-chart forebay-rt forebay-host forebay-store forebay
 forebay-bucket: forebay-base forebay-law forebay-rt forebay-volume forebay-volume-jobs \
     forebay-store forebay
 forebay-lab: forebay-base forebay-chart forebay-law forebay-rt forebay-store forebay-volume \
-    forebay-volume-jobs forebay-engine
+    forebay-volume-jobs forebay-engine forebay-kernels
 forebay-block: forebay-base forebay-rt forebay-store forebay
 forebay-nbd: forebay-base forebay-rt forebay-store forebay forebay-block
 forebay-fuse: forebay-base forebay-rt forebay-store forebay-engine forebay
 forebay-bench: forebay-base forebay-law forebay-host forebay-rt forebay-store forebay forebay-fuse
 forebay-cli: forebay-base forebay-rt forebay-host forebay-store forebay forebay-block \
     forebay-bucket forebay-control forebay-demo forebay-fuse forebay-nbd forebay-volume
-forebay-lab-cli: forebay-base forebay-rt forebay-host forebay-engine forebay-bench forebay-control \
-    forebay-lab
+forebay-lab-cli: forebay-base forebay-rt forebay-host forebay-kernels forebay-bench \
+    forebay-control forebay-lab
 xtask:
 ";
+
+/// Crates that only the tests of a lower one may use: the engine is tested with older kernels.
+const IN_TESTS: &[(&str, &str)] = &[("forebay-engine", "forebay-kernels")];
 
 /// The crates of the table with those that they may use.
 fn layers() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
@@ -114,7 +118,8 @@ pub(super) fn check(manifests: &[Manifest]) -> Vec<Finding> {
         } in &manifest.dependencies
         {
             let is_for_tests = kind.as_deref() == Some("dev");
-            if path.is_some() && !may_use.contains(&used.as_str()) {
+            let in_tests = is_for_tests && IN_TESTS.contains(&(name, used.as_str()));
+            if path.is_some() && !may_use.contains(&used.as_str()) && !in_tests {
                 find(format!("{name} may not use {used}"));
             } else if path.is_none() && !is_for_tests && SELF_RELIANT.contains(&name) {
                 find(format!("{name} may use {used} in tests only"));
@@ -162,6 +167,20 @@ mod tests {
     fn arrows_downward_pass() {
         let used = r#"{"name": "forebay-base", "kind": null, "path": "/r/forebay-base"}"#;
         assert_eq!(messages("forebay-rt", used), [""; 0]);
+    }
+
+    #[test]
+    fn tests_of_the_engine_use_older_kernels_and_the_engine_does_not() {
+        let used = |kind| {
+            format!(
+                r#"{{"name": "forebay-kernels", "kind": {kind}, "path": "/r/forebay-kernels"}}"#
+            )
+        };
+        assert_eq!(messages("forebay-engine", &used("\"dev\"")), [""; 0]);
+        assert_eq!(
+            messages("forebay-engine", &used("null")),
+            ["forebay-engine/Cargo.toml:1: forebay-engine may not use forebay-kernels"]
+        );
     }
 
     #[test]

@@ -11,29 +11,7 @@ struct Room {
     reason: &'static str,
 }
 
-/// A flow that reads as if older policies were not there.
-const fn today(folder: &'static str) -> Room {
-    Room {
-        folder,
-        absent: &["policy", "past", "Older"],
-        reason: "what older kernels did is behind a door of `flow/doors.rs`",
-    }
-}
-
 const ROOMS: &[Room] = &[
-    today("crates/forebay-engine/src/flow/alloc.rs"),
-    today("crates/forebay-engine/src/flow/fill.rs"),
-    today("crates/forebay-engine/src/flow/flusher.rs"),
-    today("crates/forebay-engine/src/flow/judge.rs"),
-    today("crates/forebay-engine/src/flow/judge/"),
-    today("crates/forebay-engine/src/flow/kswapd.rs"),
-    today("crates/forebay-engine/src/flow/kswapd/"),
-    today("crates/forebay-engine/src/flow/pause.rs"),
-    today("crates/forebay-engine/src/flow/reclaim.rs"),
-    today("crates/forebay-engine/src/flow/reclaim/"),
-    today("crates/forebay-engine/src/flow/wait.rs"),
-    today("crates/forebay-engine/src/flow/write.rs"),
-    today("crates/forebay-engine/src/flow/writeout.rs"),
     Room {
         folder: "crates/forebay-engine/src/state/",
         absent: &["async", "await", "Future", "Rt", "submit"],

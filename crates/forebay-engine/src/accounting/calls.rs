@@ -16,7 +16,7 @@ use forebay_base::{Instant, Span};
 use forebay_law::blame::Cause;
 
 /// A call that may have to wait. Its end records its waits, if there were any.
-pub(crate) struct Call<'a> {
+pub struct Call<'a> {
     dirty: &'a Dirty,
     pub(crate) waits: Waits,
 }
@@ -45,7 +45,7 @@ impl<'a> Call<'a> {
 
 /// A wait for one cause that is under way. Time that the call waits for another cause meanwhile
 /// counts for that cause alone.
-pub(crate) struct Waiting<'a> {
+pub struct Waiting<'a> {
     accounts: &'a Accounts,
     waits: &'a Waits,
     reason: Reason<'a>,
@@ -169,7 +169,7 @@ impl Dirty {
 
 impl Accounts {
     /// The call of `waits` waits for `cause` until the result is dropped.
-    pub(crate) fn waiting<'a>(&'a self, waits: &'a Waits, cause: Cause) -> Waiting<'a> {
+    pub fn waiting<'a>(&'a self, waits: &'a Waits, cause: Cause) -> Waiting<'a> {
         self.waiting_for(waits, Reason::Known(cause))
     }
 

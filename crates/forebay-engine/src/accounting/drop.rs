@@ -10,11 +10,11 @@ use std::ops::Range;
 
 /// What became of the pages of a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Dropped {
+pub struct Dropped {
     /// They are free now.
-    pub(crate) freed: u64,
+    pub freed: u64,
     /// They are still there: dirty, on their way to the store, or held.
-    pub(crate) kept: u64,
+    pub kept: u64,
 }
 
 /// What keeps a page from being dropped.
@@ -55,7 +55,7 @@ impl Pages {
     }
 
     /// Drops the clean pages of a file.
-    pub(crate) fn drop_file(&self, file: &ObjectState) -> Dropped {
+    pub fn drop_file(&self, file: &ObjectState) -> Dropped {
         self.drop_clean(file, 0..pages_for(file.length_bytes()))
     }
 }
@@ -63,7 +63,7 @@ impl Pages {
 impl Capacity {
     /// Drops the pages of a closed file if none is dirty, in flight or held. True if no page is
     /// left.
-    pub(crate) fn forget_object(&self, file: &ObjectState) -> bool {
+    pub fn forget_object(&self, file: &ObjectState) -> bool {
         // Read what is owed only when nothing is under way: a request records what it leaves to be
         // committed before it counts as ended.
         is_idle(file) && !self.dirty.is_owed(file) && self.pages.drop_file(file).kept == 0
@@ -79,6 +79,6 @@ impl Dirty {
 }
 
 /// Whether a file has nothing to write and no request under way.
-pub(crate) fn is_idle(file: &ObjectState) -> bool {
+pub fn is_idle(file: &ObjectState) -> bool {
     lock(&file.dirty).is_clean() && !file.has_requests()
 }

@@ -15,8 +15,8 @@ const MEASURED_PAGES: u64 = 1_024;
 
 /// A store's part of the dirty limits, pages, and how its writers are judged by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StorePart {
-    pub(crate) thresh: u64,
+pub struct StorePart {
+    pub thresh: u64,
     pub(crate) background: u64,
     /// Its writers are stopped there, whatever else is dirty.
     pub(crate) is_strict: bool,
@@ -43,10 +43,17 @@ impl Pages {
     }
 }
 
+impl Pages {
+    /// Whether the zone is below its part of the dirty limit (spec/reclaim.md 1.10).
+    pub fn zone_is_ok(&self, zone: &Zone) -> bool {
+        limits::zone_is_ok(zone.pages_pending(), self.zone_dirty_limit(zone))
+    }
+}
+
 impl Dirty {
     /// The dirty limits of the whole cache. However they were set, a quarter of the memory stays
     /// clean, so that reclaim always finds something.
-    pub(crate) fn dirty_limits(&self) -> DirtyLimits {
+    pub fn dirty_limits(&self) -> DirtyLimits {
         let dirtyable = self.memory.dirtyable_pages();
         let mut limits = dirty_limits(dirtyable, &self.knobs.dirty());
         let cap = dirtyable - dirtyable / 4;
@@ -76,12 +83,7 @@ impl Dirty {
     /// The part of `limits` that belongs to `backing`, if `dirty` pages are dirty in all. A promise
     /// gives a store a line of its own: a store that has written nothing yet has no share, and
     /// would otherwise stand still for that.
-    pub(crate) fn store_part(
-        &self,
-        backing: &Backing,
-        limits: &DirtyLimits,
-        dirty: u64,
-    ) -> StorePart {
+    pub fn store_part(&self, backing: &Backing, limits: &DirtyLimits, dirty: u64) -> StorePart {
         let shared = self.store_thresh(backing, limits.thresh);
         let is_strict = backing.knobs.strict_limit();
         let background = store_background(shared, limits.thresh, limits.background);
@@ -189,7 +191,7 @@ impl Dirty {
 
     /// A writer over the limit wakes the flushers of all stores with pages that wait for a commit:
     /// the pages over the limit may all be those of another store.
-    pub(crate) fn wake_for_commits(&self) {
+    pub fn wake_for_commits(&self) {
         if self.global.uncommitted.load(Ordering::Relaxed) == 0 {
             return;
         }

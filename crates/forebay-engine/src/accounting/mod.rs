@@ -19,9 +19,9 @@
 pub(crate) mod activity;
 pub(crate) mod advice;
 pub(crate) mod at_risk;
-pub(crate) mod calls;
+pub mod calls;
 pub(crate) mod drain;
-pub(crate) mod drop;
+pub mod drop;
 pub(crate) mod elastic;
 pub(crate) mod limits;
 pub(crate) mod objects;

@@ -12,8 +12,8 @@
 //! in which it took none is left out.
 
 use crate::event::Event;
+use crate::kernel::Estimate;
 use crate::parts::Dirty;
-use crate::policy::Policy;
 use crate::state::backing::{Backing, Rates, SAMPLES_TO_TRUST};
 use forebay_base::Instant;
 use forebay_base::sync::{atomic::Ordering, lock};
@@ -53,7 +53,7 @@ impl Dirty {
     pub(crate) fn skip_idle_gap(&self, backing: &Backing) {
         let now = self.rt.now();
         let idle_ms = backing.activity.idle(now).as_millis();
-        let shortest_ms = if self.settings.policy.learns_rates() {
+        let shortest_ms = if self.pages.kernel.values.estimate == Estimate::Learned {
             LEARNED_GAP_MS
         } else {
             BANDWIDTH_INTERVAL_MS
@@ -64,7 +64,7 @@ impl Dirty {
     }
 
     /// After pages were written: a sample of the bandwidth, if it is time for one.
-    pub(crate) fn update_bandwidth(&self, backing: &Backing) {
+    pub fn update_bandwidth(&self, backing: &Backing) {
         self.sample(backing, None);
         self.step_drain(backing);
     }
@@ -112,7 +112,7 @@ impl Dirty {
             }
         }
         let old_average = rates.bandwidth.average_pages_per_s;
-        estimate_anew(&self.settings.policy, &mut rates, sample);
+        estimate_anew(self.pages.kernel.values.estimate, &mut rates, sample);
         if let Some(view) = view {
             let inputs = RateInputs {
                 position_ratio: view.position_ratio,
@@ -146,7 +146,7 @@ impl Dirty {
     /// Pages that the store refused since the last sample. For an estimate that is learned they
     /// count as written.
     fn refused_since(&self, backing: &Backing, rates: &Rates) -> u64 {
-        if self.settings.policy.learns_rates() {
+        if self.pages.kernel.values.estimate == Estimate::Learned {
             return 0;
         }
         let refused = backing.counts.refused.load(Ordering::Relaxed);
@@ -154,16 +154,16 @@ impl Dirty {
     }
 }
 
-/// The estimate after `sample`, as `policy` wants it.
-fn estimate_anew(policy: &Policy, rates: &mut Rates, sample: Sample) {
-    if policy.learns_rates() {
+/// The estimate after `sample`, as the kernel makes it.
+fn estimate_anew(estimate: Estimate, rates: &mut Rates, sample: Sample) {
+    if estimate == Estimate::Learned {
         let known = rates.bandwidth;
         rates.bandwidth = known.advanced(sample.written_pages, sample.elapsed_ms);
         return;
     }
     let is_known = rates.full_samples >= EARLY_SAMPLES;
     advance(rates, sample);
-    if is_known && policy.estimate_leaps() {
+    if is_known && estimate == Estimate::Steps {
         let known = rates.bandwidth;
         (rates.steady, rates.bandwidth) = rates.steady.advanced(known, sample);
     }

@@ -12,9 +12,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Counters, marks and the listener of one cache.
-pub(crate) struct Records {
+pub struct Records {
     /// Shared with the memory, which counts here too.
-    pub(crate) counters: Arc<Counters>,
+    pub counters: Arc<Counters>,
     marks: Marks,
     sink: Option<Arc<dyn EventSink>>,
     /// The sink panicked and is no longer called.

@@ -26,7 +26,8 @@ impl Capacity {
         charged.store(charged_bytes, Ordering::Relaxed);
         let (budget, settings) = (&self.budget, &self.settings);
         let zone_pages = budget.resized(settings, self.pages.memory_bytes(), charged_bytes);
-        self.resize_zones(&zone_sizes(settings, &zone_pages));
+        let spacing = self.pages.kernel.values.mark_spacing(settings);
+        self.resize_zones(&zone_sizes(settings, spacing, &zone_pages));
     }
 
     /// The order in it matters: no memory is given up before every store has forgotten it, and no
@@ -79,7 +80,7 @@ impl Capacity {
 
     /// The number of objects has changed, so there may be fewer pages, or more. True if that
     /// changed the sizes of the zones.
-    pub(crate) fn charge_objects(&self) -> bool {
+    pub fn charge_objects(&self) -> bool {
         let is_changed =
             self.next_charge() != self.pages.balloon.charged_bytes.load(Ordering::Relaxed);
         if is_changed {
@@ -96,7 +97,7 @@ impl Pages {
     }
 
     /// Whether anything is taken off the pages for objects.
-    pub(crate) fn are_objects_charged(&self) -> bool {
+    pub fn are_objects_charged(&self) -> bool {
         self.balloon.charged_bytes.load(Ordering::Relaxed) > 0
     }
 }
@@ -105,6 +106,7 @@ impl Pages {
 mod tests {
     use super::*;
     use crate::engine::Engine;
+    use crate::parts::Kernel;
     use crate::retune::Changes;
     use crate::settings::{Parts, Settings};
 
@@ -115,7 +117,8 @@ mod tests {
             prefault: false,
             ..Settings::default()
         };
-        let engine = Engine::new(settings, Parts::default()).expect("the settings are good");
+        let engine = Engine::new(settings, Parts::default(), Kernel::default())
+            .expect("the settings are good");
         engine.reclaim.capacity.charge_objects();
         assert!(
             !engine.reclaim.capacity.charge_objects(),
@@ -131,7 +134,8 @@ mod tests {
             prefault: false,
             ..Settings::default()
         };
-        let engine = Engine::new(settings, Parts::default()).expect("the settings are good");
+        let engine = Engine::new(settings, Parts::default(), Kernel::default())
+            .expect("the settings are good");
         let resizing = lock(&engine.pages.balloon.resizing);
         assert_eq!(engine.dirty.moment().memory_bytes, 8 << 20);
         assert_eq!(engine.tuned().memory_bytes, Some(8 << 20));

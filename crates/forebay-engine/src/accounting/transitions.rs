@@ -114,7 +114,7 @@ impl Dirty {
     }
 
     /// Counts a page that reclaim submitted for writing.
-    pub(crate) fn note_reclaim_write(&self, frame: u32, is_kswapd: bool, is_file: bool) {
+    pub fn note_reclaim_write(&self, frame: u32, is_kswapd: bool, is_file: bool) {
         self.accounts.count(Counter::NrVmscanWrite, 1);
         let zone = self.memory.zone_of(frame);
         self.accounts.record_with(|| {

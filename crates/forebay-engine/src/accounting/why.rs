@@ -268,14 +268,13 @@ fn inputs_of(bdi: Option<usize>, present: &Moment, past: &Moment) -> BlameInputs
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::policy::Policy;
     use forebay_rt::{Virtual, VirtualSettings};
 
     #[test]
     fn what_is_asked_of_a_time_begins_so_long_before_now() {
         let world = Virtual::new(VirtualSettings::default());
         let rt = world.rt();
-        let engine = Engine::alone(rt.clone(), Policy::default());
+        let engine = Engine::alone(rt.clone());
         world.run(async move {
             rt.sleep(Span::from_secs(10)).await;
             let before = |last| engine.instant_before(last).since(Instant::ZERO);

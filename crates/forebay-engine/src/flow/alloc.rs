@@ -8,7 +8,7 @@ use crate::accounting::calls::Call;
 use crate::counters::Counter;
 use crate::error::AccessError;
 use crate::marks::Mark;
-use crate::memory::{FreshFrame, FreshRun, Home};
+use crate::memory::{FreshFrame, FreshRun, Home, Search, Want};
 use crate::parts::Reclaim;
 use crate::state::node::Node;
 use forebay_base::Span;
@@ -16,37 +16,6 @@ use forebay_base::sync::atomic::Ordering;
 use forebay_law::blame::Cause;
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
 use forebay_law::watermark::{MarkRelief, is_above};
-
-/// What a frame is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Want {
-    /// The node to take it from, if possible or always.
-    pub(crate) home: Home,
-    /// The frame will be dirtied at once: zones over their dirty limit are passed over.
-    pub(crate) to_write: bool,
-    /// The store to which the caller is writing.
-    pub(crate) own_store: Option<usize>,
-}
-
-impl Want {
-    /// A frame for a page to read.
-    pub(crate) fn to_read(home: Home) -> Want {
-        Want {
-            home,
-            to_write: false,
-            own_store: None,
-        }
-    }
-
-    /// A frame for a page of `store` to write.
-    pub(crate) fn to_write(home: Home, store: usize) -> Want {
-        Want {
-            home,
-            to_write: true,
-            own_store: Some(store),
-        }
-    }
-}
 
 /// Longest sleep between two tries of a caller that can reclaim nothing.
 const RETRY_SPAN: Span = Span::from_millis(100);
@@ -146,7 +115,7 @@ impl Reclaim {
             // On the heap, once for each run of reclaim: otherwise every read and every write would
             // be as large as this, and each caller moves them.
             let run_began = self.rt.now();
-            let reclaimed = Box::pin(self.reclaim_for(call, want)).await;
+            let reclaimed = Box::pin(self.reclaim_for(&call.waits, want)).await;
             if let Some(fresh) = self.memory.frame_above_min(want.home) {
                 return Ok(fresh);
             }
@@ -155,7 +124,12 @@ impl Reclaim {
             let may_succeed = has_tries && self.memory.may_succeed(want.home);
             if may_succeed
                 && self
-                    .tries_again(want.home, began, fruitless.span, reclaimed)
+                    .tries_again(Search {
+                        home: want.home,
+                        began,
+                        fruitless: fruitless.span,
+                        reclaimed,
+                    })
                     .await
             {
                 self.rt.yield_now().await;
@@ -201,7 +175,7 @@ impl Reclaim {
 
     /// How long a caller waits for a frame: long while a store may still answer, short when only
     /// guards stand in the way.
-    pub(crate) fn patience(&self) -> Span {
+    pub fn patience(&self) -> Span {
         if self.dirty.global.pages() > 0 || self.memory.is_swap_put_off() {
             self.settings.answer_timeout
         } else {

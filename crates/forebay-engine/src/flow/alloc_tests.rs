@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::engine::Engine;
-use crate::policy::Policy;
 use forebay_rt::{Virtual, VirtualSettings};
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ fn wait_at_gate(prepare: impl Fn(&Engine, &Node) + 'static, is_woken: bool) -> (
     let world = Virtual::new(VirtualSettings::default());
     let rt = world.rt();
     // Without daemons: nobody refills the reserve.
-    let engine = Engine::alone(rt.clone(), Policy::default());
+    let engine = Engine::alone(rt.clone());
     let waited = Arc::new(std::sync::Mutex::new((0, 0)));
     let reported = waited.clone();
     world.run(async move {

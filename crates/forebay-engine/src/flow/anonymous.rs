@@ -3,9 +3,9 @@
 
 use crate::accounting::calls::Call;
 use crate::error::{AccessError, BuildError};
-use crate::flow::alloc::Want;
 use crate::handle::Handle;
 use crate::marks::Mark;
+use crate::memory::Want;
 use crate::parts::Files;
 use crate::state::frame::flag;
 use crate::state::object::{ObjectState, Origin};

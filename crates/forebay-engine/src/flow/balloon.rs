@@ -7,10 +7,10 @@
 
 use crate::counters::Counter;
 use crate::error::MemoryError;
-use crate::flow::reclaim::{ScanControl, Who};
 use crate::memory::Home;
 use crate::parts::Reclaim;
 use crate::state::flusher_requests::FlusherWork;
+use crate::state::scan_control::{ScanControl, Who};
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::scan::TOP_PRIORITY;

@@ -3,7 +3,7 @@
 use crate::accounting::rates::EARLY_SAMPLES;
 use crate::engine::Engine;
 use crate::error::BuildError;
-use crate::policy::PastFileSystem;
+use crate::kernel::{Estimate, PastFileSystem, WriteDepth};
 use crate::settings::BackingSettings;
 use crate::state::attachment::Attachment;
 use crate::state::backing::{Backing, WriteQueue};
@@ -77,13 +77,13 @@ impl Engine {
         queue_requests: u32,
         file_system: PastFileSystem,
     ) -> WriteQueue {
-        let policy = &self.settings.policy;
+        let depth = self.kernel.values.write_depth;
         let queue = geometry.queue_depth.min(queue_requests);
         let turn_pages = file_system.whole_turn_pages;
-        let (count, pages, least_writes) = if policy.writes_whole_turns() && turn_pages > 0 {
+        let (count, pages, least_writes) = if depth == WriteDepth::WholeTurns && turn_pages > 0 {
             let deep = queue.saturating_mul(geometry.max_io_pages) / turn_pages;
             (queue, turn_pages as usize, deep.clamp(2, queue.max(2)))
-        } else if policy.fills_queues() {
+        } else if depth.fills_queues() {
             (queue, self.pages.vectors.half_pages(), queue)
         } else {
             let count = queue.min(OWN_VECTORS);
@@ -93,16 +93,16 @@ impl Engine {
             geometry: *geometry,
             vectors: IoVectors::new(count as usize, pages),
             least_writes: u64::from(least_writes),
-            samples: if policy.learns_rates() {
+            samples: if self.kernel.values.estimate == Estimate::Learned {
                 EARLY_SAMPLES
             } else {
                 0
             },
             reclaim_writes: file_system.reclaim_writes,
             reclaim_run_pages: file_system.reclaim_run_pages,
-            inodes: file_system.inodes.filter(|_| policy.awaits_inodes()),
-            congestion: (self.past.naps)
-                .and(file_system.congestion)
+            inodes: file_system.inodes,
+            congestion: file_system
+                .congestion
                 .map(|signal| (self.reclaim.congestion.clone(), signal)),
         }
     }

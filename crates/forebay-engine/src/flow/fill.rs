@@ -11,8 +11,8 @@ pub(crate) use self::plan::{FillPlan, Touch};
 use crate::accounting::calls::Call;
 use crate::counters::Counter;
 use crate::error::AccessError;
-use crate::flow::alloc::Want;
 use crate::marks::Mark;
+use crate::memory::Want;
 use crate::memory::{FreshFrame, FreshRun, Home};
 use crate::parts::{Files, Pages};
 use crate::state::activity::Part;
@@ -246,7 +246,7 @@ impl Files {
                 .accounts
                 .waiting(&call.waits, Cause::DirectReclaim)
                 .counted(Counter::AllocstallUs);
-            run.may_reclaim = Box::pin(self.reclaim.reclaim_for(call, want)).await > 0;
+            run.may_reclaim = Box::pin(self.reclaim.reclaim_for(&call.waits, want)).await > 0;
             drop(waiting);
         }
     }

@@ -367,7 +367,7 @@ impl Flusher {
 
     /// Writes about `pages` pages of the store's oldest objects for a throttled writer (Linux
     /// before 3.2). Returns how many.
-    pub(crate) async fn write_for_writer(&self, backing: &Arc<Backing>, pages: u64) -> u64 {
+    pub async fn write_for_writer(&self, backing: &Arc<Backing>, pages: u64) -> u64 {
         let _at_work = self.dirty.at_work(backing, Part::Round);
         let mut round = Round {
             reason: WritebackReason::Foreground,
@@ -490,7 +490,7 @@ impl Flusher {
     }
 
     /// How many pages of this store a turn writes, if the round has `pages_left`.
-    pub(crate) fn chunk_pages(&self, backing: &Backing, pages_left: u64) -> u64 {
+    pub fn chunk_pages(&self, backing: &Backing, pages_left: u64) -> u64 {
         let average = lock(&backing.rates).bandwidth.average_pages_per_s;
         write_chunk(average, self.dirty.global.smoothed().limit, pages_left)
     }

@@ -5,8 +5,8 @@
 use crate::CallerKey;
 use crate::cache::Cache;
 use crate::event::CallKind;
-use crate::flow::alloc::Want;
 use crate::memory::Home;
+use crate::memory::Want;
 use crate::settings::{NodeSettings, Parts, Settings, Watermarks, ZoneSettings};
 use crate::state::waits::CallOf;
 use forebay_base::{Instant, PAGE_BYTES, Span};

@@ -2,38 +2,40 @@
 //! know what its touches are worth. This file finds what stands in the way of freeing it.
 //!
 //! Nothing here waits. A dirty file page is never written (before 6.16 it was:
-//! `history/writeback.rs`). It is marked, so that it is freed as soon as its flusher has written
+//! `forebay-kernels`). It is marked, so that it is freed as soon as its flusher has written
 //! it, and goes to the active list out of reclaim's way (promise 4). A dirty anonymous page has no
 //! flusher: reclaim writes it to swap.
 
-pub(super) mod stays;
+pub mod stays;
 
 use crate::flow::judge::stays::Fate;
-use crate::flow::reclaim::{ScanControl, Steps, Tally, Who};
+use crate::flow::reclaim::Steps;
 use crate::lists::Verdict;
 use crate::memory::Isolated;
 use crate::parts::Reclaim;
 use crate::state::batch::Batch;
 use crate::state::frame::{ExclusiveHold, flag};
+use crate::state::scan_control::{ScanControl, Who};
+use crate::state::tally::Tally;
 use crate::state::zone::Zone;
 use forebay_base::sync::atomic::Ordering;
 
 /// A judged batch.
 #[derive(Debug)]
-pub(crate) struct Judged {
+pub struct Judged {
     /// Frames that go back to the lists.
-    pub(crate) kept: Batch,
+    pub kept: Batch,
     /// Blank frames.
-    pub(crate) freed: Batch,
+    pub freed: Batch,
     /// Pages that could be looked at.
     pub(crate) looked_at: u64,
     /// Pages submitted for writing.
     pub(crate) paged_out: u64,
-    pub(crate) tally: Tally,
+    pub tally: Tally,
 }
 
 impl Reclaim {
-    pub(crate) fn judge_batch(
+    pub fn judge_batch(
         &self,
         steps: &impl Steps,
         batch: &Isolated<'_>,
@@ -105,7 +107,7 @@ impl Reclaim {
         }
     }
 
-    pub(crate) fn fate(
+    pub fn fate(
         &self,
         zone: &Zone,
         hold: &ExclusiveHold<'_>,

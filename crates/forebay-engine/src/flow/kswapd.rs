@@ -7,9 +7,10 @@ mod wake;
 
 use crate::counters::Counter;
 use crate::event::Event;
-use crate::flow::reclaim::{ScanControl, Steps, Who};
+use crate::flow::reclaim::Steps;
 use crate::parts::{Pages, Reclaim};
 use crate::state::node::Node;
+use crate::state::scan_control::{ScanControl, Who};
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::scan::{TOP_PRIORITY, kswapd_goal};
@@ -21,7 +22,7 @@ const NAP: Span = Span::from_millis(100);
 
 impl Reclaim {
     /// The life of the kswapd of `node`.
-    pub(crate) async fn kswapd(&self, steps: &impl Steps, node: usize) {
+    pub async fn kswapd(&self, steps: &impl Steps, node: usize) {
         let node = &self.memory.nodes[node];
         let mut class = node.top_class();
         while !self.accounts.is_closing() {
@@ -41,12 +42,7 @@ impl Reclaim {
     }
 
     /// Lets kswapd sleep while `is_balanced` says so.
-    pub(crate) async fn try_to_sleep(
-        &self,
-        node: &Node,
-        class: usize,
-        is_balanced: impl Fn() -> bool,
-    ) {
+    pub async fn try_to_sleep(&self, node: &Node, class: usize, is_balanced: impl Fn() -> bool) {
         node.kswapd_sleeps.store(true, Ordering::Release);
         let nap = node.wake_kswapd.listen();
         if may_sleep(node, &is_balanced) {
@@ -87,7 +83,7 @@ impl Reclaim {
 
     /// One run for `class`. Returns the pages that it freed: none if it ended because of
     /// `is_balanced`.
-    pub(crate) async fn reclaim_until(
+    pub async fn reclaim_until(
         &self,
         steps: &impl Steps,
         node: &Node,

@@ -3,7 +3,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `doors` | where a policy takes over what an older kernel did |
+//! | `doors` | where the flows of an older kernel take the place of today's |
 //! | `daemons` | starts the keepers of nodes and stores |
 //! | `read` | a hit copies; a miss fills and comes back |
 //! | `read_many` | many reads in one call, several under way at a time |
@@ -30,10 +30,8 @@
 //! They call each other in one direction. Nothing that reclaims writes a file page, and nothing
 //! that writes one allocates. Code that need not wait is not here: see `memory`, `accounting` and
 //! `stores`.
-//!
-//! What older kernels did, for the policies that ask for it, is in `history`.
 
-mod alloc;
+pub mod alloc;
 mod anonymous;
 mod balloon;
 mod commit;
@@ -43,14 +41,13 @@ mod elastic;
 mod fill;
 mod finish;
 mod flusher;
-mod history;
-mod judge;
-mod kswapd;
+pub mod judge;
+pub mod kswapd;
 mod opening;
-mod pause;
+pub mod pause;
 mod read;
 pub(crate) mod read_many;
-mod reclaim;
+pub mod reclaim;
 mod resize;
 mod retune;
 mod side_by_side;
@@ -61,7 +58,7 @@ pub(crate) mod sync;
 mod sync_all;
 mod ticket;
 mod turn_commits;
-mod wait;
+pub mod wait;
 mod watched;
 mod write;
 mod writeout;

@@ -2,7 +2,7 @@
 //!
 //! Spec/writeback.md 5. One snapshot of every number, the laws, one sleep. The writer never starts
 //! I/O and holds nothing while it sleeps. The record of a pause carries the snapshot. What writers
-//! did in older kernels is in `history/foreground`.
+//! did in older kernels is in `forebay-kernels`.
 
 use crate::accounting::rates::RateView;
 use crate::caller::CallerKey;
@@ -13,7 +13,7 @@ use crate::parts::Throttle;
 use crate::state::activity::{Part, STANDS_STILL};
 use crate::state::backing::Backing;
 use crate::state::dirtier::Dirtier;
-use crate::state::pause_turn::Pause;
+use crate::state::payer::{DirtiedPages, Payer};
 use crate::state::waits::Waits;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
@@ -26,17 +26,6 @@ use forebay_law::position::{Position, PositionInputs, position};
 use forebay_law::rate::strict_setpoint;
 use forebay_law::share::answerable_pages;
 use forebay_rt::Work;
-use std::sync::Arc;
-
-/// The call of a writer that is evaluated, and may have to pause.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Payer<'a> {
-    pub(crate) backing: &'a Arc<Backing>,
-    pub(crate) dirtier: &'a Dirtier,
-    pub(crate) waits: &'a Waits,
-    /// None if another call of the writer has the turn for longer than a pause may last.
-    pub(crate) turn: Option<&'a Pause<'a>>,
-}
 
 /// Every number that one evaluation uses.
 #[derive(Clone, Copy, Debug)]
@@ -67,14 +56,14 @@ impl Snapshot {
 }
 
 impl Throttle {
-    /// Notes that a writer made `pages` clean pages dirty. True if it has to be evaluated.
-    pub(crate) fn note_dirtied(
-        &self,
-        backing: &Backing,
-        dirtier: &Dirtier,
-        pages: u64,
-        call_ends: bool,
-    ) -> bool {
+    /// Notes that a writer made clean pages dirty. True if it has to be evaluated.
+    pub fn note_dirtied(&self, dirtied: &DirtiedPages<'_>) -> bool {
+        let &DirtiedPages {
+            backing,
+            dirtier,
+            pages,
+            call_ends,
+        } = dirtied;
         let mut own = lock(&dirtier.state);
         own.clock.nr_dirtied += pages;
         let left = dirtier.note_left(&own.clock, backing.writers.exceeded.load(Ordering::Relaxed));
@@ -111,14 +100,14 @@ impl Throttle {
     }
 
     /// What an evaluation of a writer begins with.
-    pub(crate) async fn enter(&self, payer: Payer<'_>) {
+    pub async fn enter(&self, payer: Payer<'_>) {
         self.rt.charge(Work::ThrottleCheck).await;
         self.accounts
             .note_dirtied_by(payer.waits.caller, payer.backing, payer.dirtier);
     }
 
     /// Lets a writer pause as long as the laws say.
-    pub(crate) async fn balance_dirty_pages(&self, payer: Payer<'_>) {
+    pub async fn balance_dirty_pages(&self, payer: Payer<'_>) {
         let (backing, dirtier) = (payer.backing, payer.dirtier);
         self.enter(payer).await;
         let entered = self.rt.now();
@@ -195,7 +184,7 @@ impl Throttle {
             before,
             now_us: snapshot.now.as_micros(),
             tick: snapshot.tick,
-            is_paced: self.is_paced,
+            is_paced: self.kernel.values.is_paced,
         }
     }
 
@@ -379,7 +368,7 @@ impl Throttle {
             exceeded,
             has_promise: part.has_promise,
             is_measured: rates.is_measured(),
-            tick: self.settings.tick_of_pauses(),
+            tick: self.kernel.values.pause_tick,
         }
     }
 
@@ -419,7 +408,7 @@ impl Throttle {
         self.accounts.record(&Event::BalanceDirtyPages {
             bdi: payer.backing.number,
             caller: payer.waits.caller,
-            record: PauseRecord::of(self.cut, inputs, decision),
+            record: PauseRecord::of(inputs, decision),
         });
     }
 

@@ -4,27 +4,25 @@
 //! Frames that are off their lists go back by themselves, so a caller that gives up halfway leaves
 //! nothing behind.
 
-pub(super) mod asking;
+pub mod asking;
 mod batch;
 mod caches;
-mod control;
 mod steps;
-mod tally;
 mod waits;
 
-pub(crate) use self::control::{ScanControl, Who};
-pub(crate) use self::steps::{Steps, Today};
-pub(crate) use self::tally::Tally;
+pub use self::steps::{Steps, Today};
 
-use crate::accounting::calls::Call;
 use crate::counters::Counter;
 use crate::event::Event;
-use crate::flow::alloc::Want;
 use crate::lists::{List, Source};
 use crate::memory::Home;
+use crate::memory::Want;
 use crate::parts::{Pages, Reclaim};
 use crate::state::batch::Batch;
 use crate::state::node::Node;
+use crate::state::scan_control::{ScanControl, Who};
+use crate::state::tally::Tally;
+use crate::state::waits::Waits;
 use crate::state::zone::Zone;
 use forebay_law::blame::Cause;
 use forebay_law::history::PagesLookedAt;
@@ -43,14 +41,9 @@ const POLL_PAGES: u64 = 32_768;
 
 impl Reclaim {
     /// Reclaims for a caller that found no frame. Returns the pages freed.
-    pub(crate) async fn direct_reclaim(
-        &self,
-        steps: &impl Steps,
-        call: &Call<'_>,
-        want: Want,
-    ) -> u64 {
+    pub async fn direct_reclaim(&self, steps: &impl Steps, waits: &Waits, want: Want) -> u64 {
         let node = want.home.node;
-        let _waiting = self.accounts.waiting(&call.waits, Cause::DirectReclaim);
+        let _waiting = self.accounts.waiting(waits, Cause::DirectReclaim);
         self.accounts.count(Counter::Allocstall, 1);
         self.accounts
             .record(&Event::MmVmscanDirectReclaimBegin { nid: node });
@@ -58,7 +51,7 @@ impl Reclaim {
         for force_deactivate in [false, true] {
             let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
             control.own_store = want.own_store;
-            control.waits = Some(&call.waits);
+            control.waits = Some(waits);
             control.force_deactivate = force_deactivate;
             self.reclaim_for_caller(steps, want.home, &mut control)
                 .await;
@@ -74,7 +67,7 @@ impl Reclaim {
         reclaimed
     }
 
-    pub(crate) async fn reclaim_for_caller(
+    pub async fn reclaim_for_caller(
         &self,
         steps: &impl Steps,
         home: Home,
@@ -131,7 +124,7 @@ impl Reclaim {
         control.tally.add(tally);
     }
 
-    pub(crate) async fn shrink_zone(
+    pub async fn shrink_zone(
         &self,
         steps: &impl Steps,
         zone: &Zone,
@@ -218,7 +211,7 @@ impl Reclaim {
 }
 
 impl Pages {
-    fn scan_inputs(&self, zone: &Zone, control: &ScanControl<'_>) -> ScanInputs {
+    pub fn scan_inputs(&self, zone: &Zone, control: &ScanControl<'_>) -> ScanInputs {
         let lists = self.memory.lists.of(zone.number);
         let sizes = lists.sizes();
         let node = &self.memory.nodes[zone.node];
@@ -240,12 +233,7 @@ impl Pages {
     }
 
     /// Ages the active lists of anonymous memory a little while their inactive lists are short.
-    pub(crate) async fn age_active_anon(
-        &self,
-        node: &Node,
-        class: usize,
-        control: &mut ScanControl<'_>,
-    ) {
+    pub async fn age_active_anon(&self, node: &Node, class: usize, control: &mut ScanControl<'_>) {
         for zone in self.memory.zones_up_to(node, class) {
             self.age_active_anon_of(zone, control.priority).await;
         }

@@ -1,7 +1,6 @@
 //! Anonymous memory: reclaim writes its pages to swap, because no flusher does (spec/reclaim.md 7).
 
 use crate::counters::Counter;
-use crate::flow::reclaim::Who;
 use crate::marks::Mark;
 use crate::memory::Swap;
 use crate::parts::{Pages, Reclaim, Writeback};
@@ -10,6 +9,7 @@ use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::page_of;
 use crate::state::object::ObjectState;
 use crate::state::outstanding::token;
+use crate::state::scan_control::Who;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::byte_of;
@@ -20,7 +20,7 @@ const RETRIES_WHILE_WAITING: u64 = 4;
 
 impl Pages {
     /// Finds a swap slot for a dirty anonymous page, if it has none. False if there is none left.
-    pub(crate) fn gives_slot(&self, hold: &ExclusiveHold<'_>) -> bool {
+    pub fn gives_slot(&self, hold: &ExclusiveHold<'_>) -> bool {
         let Some(swap) = self.memory.swap.get() else {
             return false;
         };

@@ -83,8 +83,8 @@ impl Writeback {
     /// The number of the commit that covers the `pages` of `turn`, if its writes have ended already
     /// and the store needs something to do soon.
     fn early_commit_of(&self, backing: &Backing, turn: &WrittenTurn, pages: u64) -> Option<u64> {
-        // A policy that lets queues run full is one of Linux, which commits when a turn is over.
-        let is_late = self.settings.policy.fills_queues();
+        // A kernel that lets queues run full commits when a turn is over.
+        let is_late = self.pages.kernel.values.write_depth.fills_queues();
         let object = &turn.object;
         let has_ended = !backing.has_writes(object.number, turn.writes.clone());
         let average = lock(&backing.rates).bandwidth.average_pages_per_s;

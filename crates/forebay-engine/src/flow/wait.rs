@@ -206,7 +206,7 @@ impl Accounts {
     }
 
     /// Sleeps for `span`, or until the cache is closed.
-    pub(crate) async fn rest(&self, span: Span) {
+    pub async fn rest(&self, span: Span) {
         // Whichever came first, the caller looks again.
         let _ = self.rt.timeout(span, self.closed.listen()).await;
     }
@@ -239,7 +239,7 @@ impl Accounts {
     }
 
     /// Lets the writer whose call has `waits` sleep for `span`, or until the cache is closed.
-    pub(crate) async fn sleep_counted(&self, waits: &Waits, cause: Cause, span: Span) {
+    pub async fn sleep_counted(&self, waits: &Waits, cause: Cause, span: Span) {
         let _paused = self.waiting(waits, cause).counted(Counter::BalancePausedUs);
         self.rest(span).await;
         self.count(Counter::BalancePauses, 1);

@@ -65,7 +65,6 @@ mod tests {
     use super::*;
     use crate::engine::Engine;
     use crate::incident::Happening;
-    use crate::policy::Policy;
     use forebay_base::sync::atomic::{AtomicU32, Ordering};
     use forebay_rt::wait::Gate;
     use forebay_rt::{Rt, block_on};
@@ -84,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_task_that_panics_or_returns_is_an_incident_and_begins_anew() {
-        let engine = Engine::alone(Rt::real(), Policy::default());
+        let engine = Engine::alone(Rt::real());
         let (begun, third) = (Arc::new(AtomicU32::new(0)), Arc::new(Gate::new(false)));
         let (count, gate) = (begun.clone(), third.clone());
         let accounts = engine.accounts.clone();
@@ -110,7 +109,7 @@ mod tests {
 
     #[test]
     fn work_that_panics_leaves_no_caller_waiting() {
-        let engine = Engine::alone(Rt::real(), Policy::default());
+        let engine = Engine::alone(Rt::real());
         assert_eq!(
             block_on(engine.accounts.watched("work", async { 7 })),
             Some(7)

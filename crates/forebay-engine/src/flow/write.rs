@@ -4,12 +4,11 @@ use crate::accounting::calls::Call;
 use crate::counters::Counter;
 use crate::error::AccessError;
 use crate::event::CallKind;
-use crate::flow::alloc::Want;
-use crate::flow::pause::Payer;
 use crate::flow::read::Missing;
 use crate::handle::Handle;
 use crate::marks::Mark;
 use crate::memory::FreshFrame;
+use crate::memory::Want;
 use crate::parts::{Files, Pages, Throttle};
 use crate::state::backing::Enqueued;
 use crate::state::dirtier::OwedPause;
@@ -19,6 +18,7 @@ use crate::state::frame::{ExclusiveHold, Refused, flag};
 use crate::state::index::LONGEST_BYTES;
 use crate::state::index::key;
 use crate::state::object::{BatchGuard, Origin};
+use crate::state::payer::{DirtiedPages, Payer};
 use crate::state::stamp::Stamp;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
@@ -191,10 +191,12 @@ impl Files {
             // Anonymous memory counts against no dirty limit: no flusher would make room.
             if dirtied > 0 && !handle.object.is_anonymous() {
                 self.throttle.pages_are_dirty(handle, dirtied);
-                let ends = done == content.bytes.len();
-                let is_due = self
-                    .throttle
-                    .dirtied(&handle.backing, &handle.dirtier, dirtied, ends);
+                let is_due = self.throttle.dirtied(&DirtiedPages {
+                    backing: &handle.backing,
+                    dirtier: &handle.dirtier,
+                    pages: dirtied,
+                    call_ends: done == content.bytes.len(),
+                });
                 if is_due || handle.dirtier.turn.is_taken() {
                     let call = Call::in_place(&mut call, &self.dirty, handle, request);
                     told(self.throttle.pay(call, handle, from).await)?;

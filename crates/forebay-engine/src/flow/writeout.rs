@@ -206,7 +206,7 @@ impl Writeback {
     /// Submits a dirty page of an object for reclaim, which waits for nothing, with the dirty pages
     /// after it that its file system writes with it. False if somebody holds the first of them, it
     /// is clean by now, or too many writes are under way.
-    pub(crate) fn write_page(&self, backing: &Backing, object: &ObjectState, page: u64) -> bool {
+    pub fn write_page(&self, backing: &Backing, object: &ObjectState, page: u64) -> bool {
         let sequence = backing.write_begins(object.number);
         let takes = Takes {
             tag: Tag::Dirty,

@@ -15,7 +15,7 @@ fn arrived(seed: u64, longest: usize) -> (Vec<Refault>, Vec<Vec<u32>>, u64) {
     let arena = Arena::new(FRAMES + ACTIVE_FRAMES, PageMemory::Real, false)
         .expect("a few pages can be mapped");
     let frames = FrameTable::new(arena, 1);
-    let lists = Lists::new(&Policy::default(), 1, 4 * FRAMES);
+    let lists = Lists::new(Arc::new(TwoLists), 1, 4 * FRAMES);
     for frame in FRAMES..FRAMES + ACTIVE_FRAMES {
         frames.set(frame, flag::ACTIVE);
         lists.of(0).list_run(&frames, &[frame]);

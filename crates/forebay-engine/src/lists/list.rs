@@ -4,7 +4,7 @@ use crate::state::frame::flag;
 
 /// The LRU lists of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum List {
+pub enum List {
     InactiveAnon = 0,
     ActiveAnon = 1,
     InactiveFile = 2,
@@ -33,7 +33,7 @@ impl List {
         matches!(self, List::ActiveAnon | List::ActiveFile)
     }
 
-    pub(crate) fn is_file(self) -> bool {
+    pub fn is_file(self) -> bool {
         matches!(self, List::InactiveFile | List::ActiveFile)
     }
 }

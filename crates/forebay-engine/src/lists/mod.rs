@@ -13,38 +13,32 @@
 //! | `shadow` | what is remembered of evicted pages |
 //! | `rule` | what a rule decides |
 //! | `two_lists` | today's rule |
-//! | `past` | how the rules of older kernels differ |
-//! | `s3_fifo` | another rule |
 
 mod list;
-mod past;
 mod queues;
 mod rule;
-mod s3_fifo;
 pub(crate) mod shadow;
 mod touch;
 mod two_lists;
 
-pub(crate) use self::list::List;
-pub(crate) use self::queues::ZoneLists;
-pub(crate) use self::rule::{Source, Verdict};
+pub use self::list::List;
+pub use self::queues::{Change, ZoneLists};
+pub use self::rule::{Rule, Source, Verdict};
+pub use self::touch::{last_touch, touches_again};
+pub use self::two_lists::TwoLists;
 
-use self::past::PastLists;
-use self::rule::Rule;
-use self::s3_fifo::S3Fifo;
 use self::shadow::{AGE_BITS, Shadow, Shadows};
-use self::two_lists::TwoLists;
-use crate::policy::{Eviction, Policy};
 use crate::state::frame::{ExclusiveHold, FrameTable, flag};
 use forebay_law::refault::{WorkingsetSizes, refault_distance};
 use forebay_law::scan::{ListSizes, ScanInputs, ScanTargets};
+use std::sync::Arc;
 
 /// The lists of all zones.
 #[derive(Debug)]
-pub(crate) struct Lists {
+pub struct Lists {
     zones: Box<[ZoneLists]>,
     shadows: Shadows,
-    rule: Box<dyn Rule>,
+    rule: Arc<dyn Rule>,
 }
 
 /// What became of a page that came back.
@@ -58,17 +52,16 @@ pub(crate) struct Refault {
 
 impl Lists {
     /// Empty lists for this many zones, which have this many frames together.
-    pub(crate) fn new(policy: &Policy, zones: usize, frames: u32) -> Lists {
-        let rule = rule_of(policy);
+    pub(crate) fn new(rule: Arc<dyn Rule>, zones: usize, frames: u32) -> Lists {
         Lists {
-            zones: (0..zones).map(|_| ZoneLists::new()).collect(),
+            zones: (0..zones).map(|_| ZoneLists::default()).collect(),
             shadows: Shadows::new(if rule.remembers() { frames } else { 0 }),
             rule,
         }
     }
 
     /// The lists of the zone with this number.
-    pub(crate) fn of(&self, zone: usize) -> &ZoneLists {
+    pub fn of(&self, zone: usize) -> &ZoneLists {
         &self.zones[zone]
     }
 
@@ -166,6 +159,11 @@ impl Lists {
         self.shadows.prefetch(key);
     }
 
+    /// Whether each page that is active was activated where that is counted.
+    pub(crate) fn counts_activations(&self) -> bool {
+        self.rule.counts_activations()
+    }
+
     /// About how many evictions are remembered now.
     pub(crate) fn shadows(&self) -> usize {
         self.shadows.len()
@@ -184,7 +182,7 @@ impl Lists {
     }
 
     /// What becomes of a page with the flags `word` that reclaim took off a list to judge it.
-    pub(crate) fn verdict(&self, word: u64) -> Verdict {
+    pub fn verdict(&self, word: u64) -> Verdict {
         self.rule.verdict(word)
     }
 
@@ -247,15 +245,6 @@ impl Lists {
     }
 }
 
-/// The rule that `policy` asks for.
-fn rule_of(policy: &Policy) -> Box<dyn Rule> {
-    match (policy.eviction, PastLists::of(policy)) {
-        (Eviction::S3Fifo, _) => Box::new(S3Fifo),
-        (Eviction::TwoLists, Some(past)) => Box::new(past),
-        (Eviction::TwoLists, None) => Box::new(TwoLists),
-    }
-}
-
 /// What a batch cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Effort {
@@ -279,7 +268,7 @@ mod tests {
 
     #[test]
     fn each_kind_pays_for_itself() {
-        let lists = Lists::new(&Policy::default(), 1, 16);
+        let lists = Lists::new(Arc::new(TwoLists), 1, 16);
         let effort = Effort {
             scanned: 64,
             put_back: 64,

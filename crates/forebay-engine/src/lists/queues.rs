@@ -19,11 +19,11 @@ use forebay_law::scan::{ListSizes, ReclaimCost};
 
 /// How the flags of a page change when it goes to another list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) set: u64,
-    pub(crate) clear: u64,
+pub struct Change {
+    pub set: u64,
+    pub clear: u64,
     /// Whether the move adds to the age of the zone (spec/reclaim.md 2.8).
-    pub(crate) ages_zone: bool,
+    pub ages_zone: bool,
 }
 
 /// Head (newest) and tail (oldest) of each list, and what the scan law remembers.
@@ -52,7 +52,7 @@ impl Chains {
 
 /// The lists of one zone.
 #[derive(Debug)]
-pub(crate) struct ZoneLists {
+pub struct ZoneLists {
     chains: Mutex<Chains>,
     sizes: [Gauge<Chains>; 4],
     isolated: [Gauge<Chains>; 2],
@@ -60,9 +60,8 @@ pub(crate) struct ZoneLists {
     age: AtomicU64,
 }
 
-impl ZoneLists {
-    /// Empty lists.
-    pub(crate) fn new() -> ZoneLists {
+impl Default for ZoneLists {
+    fn default() -> ZoneLists {
         ZoneLists {
             chains: Mutex::new(Chains {
                 heads: [NO_FRAME; 4],
@@ -75,12 +74,14 @@ impl ZoneLists {
             age: AtomicU64::new(0),
         }
     }
+}
 
-    pub(crate) fn size(&self, list: List) -> u64 {
+impl ZoneLists {
+    pub fn size(&self, list: List) -> u64 {
         self.sizes[list as usize].get()
     }
 
-    pub(crate) fn sizes(&self) -> ListSizes {
+    pub fn sizes(&self) -> ListSizes {
         ListSizes {
             inactive_anon: self.size(List::InactiveAnon),
             active_anon: self.size(List::ActiveAnon),
@@ -90,7 +91,7 @@ impl ZoneLists {
     }
 
     /// Frames of this type that reclaimers have taken off the chains.
-    pub(crate) fn isolated(&self, is_file: bool) -> u64 {
+    pub fn isolated(&self, is_file: bool) -> u64 {
         self.isolated[usize::from(is_file)].get()
     }
 
@@ -145,12 +146,12 @@ impl ZoneLists {
     }
 
     /// The same, for anonymous pages and for file pages.
-    pub(crate) fn rotations(&self) -> [RotationCounts; 2] {
+    pub fn rotations(&self) -> [RotationCounts; 2] {
         lock(&self.chains).rotations
     }
 
     /// Links mapped frames at the heads of the lists that their flags name, in their order.
-    pub(crate) fn list_run(&self, frames: &FrameTable, run: &[u32]) {
+    pub fn list_run(&self, frames: &FrameTable, run: &[u32]) {
         let mut chains = lock(&self.chains);
         for &frame in run {
             self.link_newest(&mut chains, frames, frame);

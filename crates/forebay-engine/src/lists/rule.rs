@@ -9,7 +9,7 @@ use std::fmt;
 
 /// What becomes of a page at the old end of a list, judged by its touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// It may go, if nothing else prevents it.
     Free,
     /// It goes to the active list.
@@ -20,14 +20,14 @@ pub(crate) enum Verdict {
 
 /// The list from which a batch is taken, and what is done with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Source {
-    pub(crate) list: List,
+pub struct Source {
+    pub list: List,
     /// Whether its pages are judged and may be freed; otherwise they are only deactivated.
-    pub(crate) is_judged: bool,
+    pub is_judged: bool,
 }
 
 /// A rule of eviction. The defaults are what most rules have in common.
-pub(crate) trait Rule: fmt::Debug + Send + Sync {
+pub trait Rule: fmt::Debug + Send + Sync {
     /// Flags of a new page that is not remembered.
     fn newcomer(&self, _is_anon: bool) -> u64 {
         0
@@ -82,6 +82,12 @@ pub(crate) trait Rule: fmt::Debug + Send + Sync {
     /// What work on one kind of pages has cost: pages written, and pages put back.
     fn cost(&self, written: u64, put_back: u64) -> u64 {
         32 * written + put_back
+    }
+
+    /// Whether each page that is active was activated where that is counted, so that there are no
+    /// more of them than the counters say.
+    fn counts_activations(&self) -> bool {
+        false
     }
 
     /// Whether the zone counts the pages that are looked at and put back.

@@ -43,7 +43,7 @@ impl ExclusiveHold<'_> {
 
 impl FrameTable {
     /// Forgets the first touch of an isolated page. True if there was one.
-    pub(crate) fn forget_first_touch(&self, frame: u32) -> bool {
+    pub fn forget_first_touch(&self, frame: u32) -> bool {
         self.clear(frame, flag::REFERENCED) & flag::REFERENCED != 0
     }
 }
@@ -61,13 +61,13 @@ fn next_touch(word: u64) -> u64 {
 }
 
 /// The last touch of `word` after the first, if there is one.
-pub(super) fn last_touch(word: u64) -> Option<u64> {
+pub fn last_touch(word: u64) -> Option<u64> {
     let again = TOUCHES[1..].iter().rev();
     again.copied().find(|touch| word & touch != 0)
 }
 
 /// Touches of `word` after the first, at most three.
-pub(super) fn touches_again(word: u64) -> u64 {
+pub fn touches_again(word: u64) -> u64 {
     let last = last_touch(word).and_then(|last| TOUCHES.iter().position(|&touch| touch == last));
     last.unwrap_or(0) as u64
 }

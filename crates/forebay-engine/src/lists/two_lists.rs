@@ -14,7 +14,7 @@ use forebay_law::scan::{
 
 /// Today's rule.
 #[derive(Debug)]
-pub(super) struct TwoLists;
+pub struct TwoLists;
 
 impl Rule for TwoLists {
     fn returning(&self, distance: u64, is_file: bool, sizes: &WorkingsetSizes) -> Option<Change> {
@@ -68,6 +68,10 @@ impl Rule for TwoLists {
         } else {
             refaulted || inactive_is_low(sizes.inactive_anon, sizes.active_anon)
         }
+    }
+
+    fn counts_activations(&self) -> bool {
+        true
     }
 
     fn ages_anon(&self, sizes: &ListSizes) -> bool {

@@ -6,16 +6,16 @@ use crate::state::batch::Batch;
 use crate::state::zone::Zone;
 
 /// Frames taken off their list. When they are dropped, they go back to it.
-pub(crate) struct Isolated<'a> {
+pub struct Isolated<'a> {
     memory: &'a Memory,
     pub(crate) zone: &'a Zone,
     pub(crate) list: List,
-    pub(crate) frames: Batch,
+    pub frames: Batch,
 }
 
 impl Isolated<'_> {
     /// Puts `kept` of the frames back; the others have been made blank.
-    pub(crate) fn put_back(mut self, kept: &Batch) {
+    pub fn put_back(mut self, kept: &Batch) {
         let taken = std::mem::replace(&mut self.frames, Batch::new()).len();
         self.end(kept, taken);
     }
@@ -37,7 +37,7 @@ impl Drop for Isolated<'_> {
 
 impl Memory {
     /// Takes up to `wanted` frames off the old end of a list of `zone`.
-    pub(crate) fn isolate<'a>(&'a self, zone: &'a Zone, list: List, wanted: u64) -> Isolated<'a> {
+    pub fn isolate<'a>(&'a self, zone: &'a Zone, list: List, wanted: u64) -> Isolated<'a> {
         let lists = self.lists.of(zone.number);
         Isolated {
             memory: self,

@@ -10,22 +10,25 @@
 //! | `frames` | taking a frame from a zone, or a run of them, and giving it back |
 //! | `isolated` | taking frames off their list and putting them back |
 //! | `pages` | the pages of an object; a page that leaves the cache |
+//! | `want` | what a caller looks for |
 //! | `swap` | which anonymous pages have a slot, and whether one is available |
 
 mod frames;
 mod isolated;
 mod pages;
 mod swap;
+mod want;
 mod zones;
 
 pub(crate) use self::frames::{FreshFrame, FreshRun};
 pub(crate) use self::isolated::Isolated;
 pub(crate) use self::swap::Swap;
-pub(crate) use self::zones::Home;
+pub use self::want::{Search, Want};
+pub use self::zones::Home;
 
 use crate::counters::Counters;
+use crate::kernel::{Dirtyable, KernelValues};
 use crate::lists::Lists;
-use crate::policy::{Dirtyable, KswapdBalance, Policy};
 use crate::state::frame::FrameTable;
 use crate::state::index::Index;
 use crate::state::node::Node;
@@ -34,12 +37,12 @@ use forebay_base::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 /// All page memory of a cache.
-pub(crate) struct Memory {
-    pub(crate) frames: FrameTable,
+pub struct Memory {
+    pub frames: FrameTable,
     pub(crate) index: Index,
-    pub(crate) lists: Lists,
-    pub(crate) zones: Vec<Zone>,
-    pub(crate) nodes: Vec<Node>,
+    pub lists: Lists,
+    pub zones: Vec<Zone>,
+    pub nodes: Vec<Node>,
     pub(crate) swap: OnceLock<Swap>,
     /// Pages that are never counted as dirtyable: reserves and high marks.
     total_reserve: AtomicU64,
@@ -58,15 +61,15 @@ impl Memory {
     pub(crate) fn new(
         frames: FrameTable,
         (zones, nodes): (Vec<Zone>, Vec<Node>),
-        policy: &Policy,
+        kernel: &KernelValues,
         counters: Arc<Counters>,
     ) -> Memory {
         let memory = Memory {
             index: Index::new(frames.len()),
-            has_gates: policy.has_gates(),
-            locks_zones: policy.kswapd_balance == KswapdBalance::Zones,
-            dirtyable: policy.dirtyable,
-            lists: Lists::new(policy, zones.len(), frames.len()),
+            has_gates: kernel.has_gates,
+            locks_zones: kernel.balances_zones,
+            dirtyable: kernel.dirtyable,
+            lists: Lists::new(kernel.rule.clone(), zones.len(), frames.len()),
             frames,
             zones,
             nodes,

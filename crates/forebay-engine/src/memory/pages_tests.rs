@@ -4,7 +4,6 @@ use super::*;
 use crate::cache::Cache;
 use crate::file::{Advice, File};
 use crate::lists::List;
-use crate::policy::Policy;
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::byte_of;
 use forebay_rt::{Virtual, VirtualSettings};
@@ -14,8 +13,7 @@ use std::sync::Arc;
 /// Runs `test` on a cache of 4 MiB, which has 1,024 frames, and two files of a million pages.
 fn with_files<F: Future<Output = ()>>(test: impl FnOnce([File; 2]) -> F) {
     let world = Virtual::new(VirtualSettings::default());
-    let policy = Policy::preset("linux-6.16").expect("a preset of this name");
-    let cache = Cache::small_under(&world.rt(), 4, policy);
+    let cache = Cache::small(&world.rt(), 4);
     let store = cache.attach(Arc::new(MemoryStore::new()));
     let store = store.expect("the store is well");
     let files = [1, 2].map(|number| {

@@ -83,7 +83,9 @@ impl Memory {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use crate::cache::Cache;
-    use crate::policy::Policy;
+    use crate::kernel::KernelValues;
+    use crate::parts::Kernel;
+    use crate::settings::{Parts, Settings};
     use forebay_base::PAGE_BYTES;
     use forebay_rt::{Virtual, VirtualSettings};
     use forebay_store::{MemoryStore, ObjectId};
@@ -92,24 +94,36 @@ mod tests {
     /// Spec/reclaim.md 2.9: early kernels ask for a free slot alone.
     #[test]
     fn a_full_swap_has_room_for_pages_that_have_a_slot() {
-        for (preset, clean_pages_count) in [("linux-4.11", false), ("forebay", true)] {
+        for counts_clean_swap in [false, true] {
             let world = Virtual::new(VirtualSettings::default());
-            let policy = Policy::preset(preset).expect("a preset of this name");
-            let cache = Cache::small_under(&world.rt(), 4, policy);
+            let parts = Parts {
+                rt: world.rt(),
+                sink: None,
+            };
+            let values = KernelValues {
+                counts_clean_swap,
+                ..KernelValues::default()
+            };
+            let kernel = Kernel {
+                values,
+                flows: None,
+            };
+            let cache = Cache::working_like(Settings::small(4), parts, kernel);
+            let cache = cache.expect("the settings are good");
             let store = cache.attach(Arc::new(MemoryStore::new()));
             cache
                 .set_swap(&store.expect("the store is well"), ObjectId(9), 64 << 12)
                 .expect("there is room for swap");
             let memory = cache.anonymous(PAGE_BYTES as u64).expect("swap is set");
             let memory = &memory.handle.engine.memory;
-            assert!(memory.swap_has_room(), "{preset}: every slot is free");
+            assert!(memory.swap_has_room(), "every slot is free");
             let swap = memory.swap.get().expect("it is set");
             while swap.slots.take().is_some() {}
-            assert!(!memory.swap_has_room(), "{preset}: none is");
+            assert!(!memory.swap_has_room(), "none is");
             memory.anonymous_is_clean();
-            assert_eq!(memory.swap_has_room(), clean_pages_count, "{preset}");
+            assert_eq!(memory.swap_has_room(), counts_clean_swap);
             memory.clean_anonymous_is_gone();
-            assert!(!memory.swap_has_room(), "{preset}: nor has a page one");
+            assert!(!memory.swap_has_room(), "nor has a page one");
         }
     }
 }

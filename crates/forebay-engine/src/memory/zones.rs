@@ -1,9 +1,9 @@
 //! Zones: which of them a request may use, what can be freed in them, and what may be dirtied.
 
 use crate::event::PageLevels;
+use crate::kernel::Dirtyable;
 use crate::lists::List;
 use crate::memory::Memory;
-use crate::policy::Dirtyable;
 use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::sync::atomic::Ordering;
@@ -15,9 +15,9 @@ use forebay_store::PagePointer;
 
 /// Where a handle's frames come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Home {
+pub struct Home {
     /// The node that is asked first.
-    pub(crate) node: usize,
+    pub node: usize,
     /// Whether no other node is asked.
     pub(crate) is_bound: bool,
 }
@@ -65,7 +65,7 @@ impl Memory {
     }
 
     /// The zones of `node` up to `class`, lowest first.
-    pub(crate) fn zones_up_to(&self, node: &Node, class: usize) -> impl Iterator<Item = &Zone> {
+    pub fn zones_up_to(&self, node: &Node, class: usize) -> impl Iterator<Item = &Zone> {
         node.zones
             .clone()
             .take(class + 1)
@@ -74,7 +74,7 @@ impl Memory {
 
     /// The zones that a request from `home` may use, most preferred first, each with the class
     /// whose reserve it has to leave (spec/reclaim.md 1.5).
-    pub(crate) fn zone_list(&self, home: Home) -> impl Iterator<Item = (&Node, &Zone, usize)> {
+    pub fn zone_list(&self, home: Home) -> impl Iterator<Item = (&Node, &Zone, usize)> {
         self.nodes_from(home).flat_map(move |node| {
             let class = node.top_class();
             let zones = node.zones.clone().rev();
@@ -134,7 +134,7 @@ impl Memory {
     }
 
     /// Whether a page may be dirtied in a node all of whose zones share one limit.
-    pub(crate) fn node_takes_dirty(&self, node: &Node, knobs: &DirtyKnobs) -> bool {
+    pub fn node_takes_dirty(&self, node: &Node, knobs: &DirtyKnobs) -> bool {
         let (mut free, mut file, mut reserved) = (0, 0, 0);
         let (mut pending, mut over) = (0, 0);
         for zone in self.zones_up_to(node, node.top_class()) {
@@ -151,7 +151,7 @@ impl Memory {
     }
 
     /// Pages of the zone that reclaim could free in the best case.
-    pub(crate) fn reclaimable_pages(&self, zone: &Zone) -> u64 {
+    pub fn reclaimable_pages(&self, zone: &Zone) -> u64 {
         let sizes = self.lists.of(zone.number).sizes();
         let anon = if self.swap_has_room() {
             sizes.inactive_anon + sizes.active_anon
@@ -176,7 +176,7 @@ impl Memory {
 
     /// Whether every page that could be freed in a zone was looked at six times since one was last
     /// freed there.
-    pub(crate) fn is_unreclaimable(&self, zone: &Zone) -> bool {
+    pub fn is_unreclaimable(&self, zone: &Zone) -> bool {
         let scanned = zone.scanned_in_vain.load(Ordering::Relaxed);
         history::is_unreclaimable(scanned, self.reclaimable_pages(zone))
     }
@@ -243,7 +243,7 @@ impl Memory {
 
     /// Whether some zone of `node` up to `class` is above its high mark, or there is none
     /// (spec/reclaim.md 4.5).
-    pub(crate) fn is_balanced(&self, node: &Node, class: usize) -> bool {
+    pub fn is_balanced(&self, node: &Node, class: usize) -> bool {
         let zones = self.zones_up_to(node, class);
         let mut zones = zones.filter(|zone| zone.managed_pages() > 0).peekable();
         if zones.peek().is_none() {

@@ -6,7 +6,7 @@
 //! exactly one list of its backing, or taken by the flusher, or a writer that has not returned yet
 //! is about to put it there.
 
-use crate::policy::{CongestionSignal, InodeCache, ReclaimWrites};
+use crate::kernel::{CongestionSignal, InodeCache, ReclaimWrites};
 use crate::settings::BackingSettings;
 use crate::state::activity::Activity;
 use crate::state::attachment::Attachment;
@@ -162,30 +162,30 @@ pub(crate) struct WriteQueue {
     pub(crate) reclaim_writes: ReclaimWrites,
     /// Pages that it writes then, that page included.
     pub(crate) reclaim_run_pages: u32,
-    /// The inodes that it keeps in memory, if a policy asks for them.
+    /// The inodes that it keeps in memory, if an older kernel asks for them.
     pub(crate) inodes: Option<Arc<dyn InodeCache>>,
-    /// Where its congestion is noted and who knows of it, if a policy asks for that.
+    /// Where its congestion is noted and who knows of it, if an older kernel asks for that.
     pub(crate) congestion: Option<(Arc<Congestion>, CongestionSignal)>,
 }
 
-pub(crate) struct Backing {
-    pub(crate) number: usize,
+pub struct Backing {
+    pub number: usize,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) geometry: Geometry,
     /// As it was attached. What changes since then is in `knobs`.
-    pub(crate) settings: BackingSettings,
+    pub settings: BackingSettings,
     pub(crate) knobs: StoreKnobs,
     pub(crate) owner: Owner,
-    pub(crate) counts: PageCounts,
+    pub counts: PageCounts,
     pub(crate) failing: Failing,
-    pub(crate) writers: Writers,
+    pub writers: Writers,
     pub(crate) rates: Mutex<Rates>,
-    pub(crate) flushing: Flushing,
+    pub flushing: Flushing,
     pub(crate) writes: Writes,
     pub(crate) commits: Commits,
     pub(crate) activity: Activity,
     pub(crate) answers: Answers,
-    pub(crate) older: OlderKernels,
+    pub older: OlderKernels,
 }
 
 /// Whose store it is.
@@ -201,8 +201,8 @@ pub(crate) struct Owner {
 
 /// Pages of a store.
 #[derive(Debug, Default)]
-pub(crate) struct PageCounts {
-    pub(crate) reclaimable: AtomicU64,
+pub struct PageCounts {
+    pub reclaimable: AtomicU64,
     pub(crate) writeback: AtomicU64,
     /// Pages of `writeback` that are written and wait for a commit.
     pub(crate) uncommitted: AtomicU64,
@@ -231,16 +231,16 @@ pub(crate) struct Failing {
 
 /// The writers of a store.
 #[derive(Debug, Default)]
-pub(crate) struct Writers {
-    pub(crate) exceeded: AtomicBool,
+pub struct Writers {
+    pub exceeded: AtomicBool,
     /// Writers throttled here so far.
     pub(crate) seen: AtomicU64,
 }
 
 /// What the flusher of a store works on.
-pub(crate) struct Flushing {
+pub struct Flushing {
     pub(crate) lists: Mutex<FlusherLists>,
-    pub(crate) requests: FlusherRequests,
+    pub requests: FlusherRequests,
     /// Objects that have their turn, of the flusher or of a writer that writes itself.
     pub(crate) taken: AtomicU64,
 }
@@ -279,12 +279,12 @@ pub(crate) struct Answers {
 }
 
 /// What older kernels ask of a store.
-pub(crate) struct OlderKernels {
-    pub(crate) reclaim_writes: ReclaimWrites,
+pub struct OlderKernels {
+    pub reclaim_writes: ReclaimWrites,
     pub(crate) reclaim_run_pages: u32,
-    pub(crate) inodes: Option<Arc<dyn InodeCache>>,
+    pub inodes: Option<Arc<dyn InodeCache>>,
     /// What the store last said about its congestion.
-    pub(crate) congested: AtomicBool,
+    pub congested: AtomicBool,
     congestion: Option<(Arc<Congestion>, CongestionSignal)>,
 }
 
@@ -385,8 +385,8 @@ impl Backing {
         }
     }
 
-    /// The store's queue has become longer or shorter: asks the store whether it is congested, if a
-    /// policy wants to know.
+    /// The store's queue has become longer or shorter: asks the store whether it is congested, if
+    /// an older kernel wants to know.
     pub(crate) fn queue_changed(&self) {
         if let Some((congestion, is_congested)) = &self.older.congestion {
             congestion.note(&self.older.congested, is_congested());
@@ -401,7 +401,7 @@ impl Backing {
     }
 
     /// Whether the store last said that it is congested.
-    pub(crate) fn is_congested(&self) -> bool {
+    pub fn is_congested(&self) -> bool {
         self.older.congested.load(Ordering::Relaxed)
     }
 
@@ -432,7 +432,7 @@ impl Backing {
     }
 
     /// Pages dirty or under writeback (wb_dirty).
-    pub(crate) fn dirty_pages(&self) -> u64 {
+    pub fn dirty_pages(&self) -> u64 {
         self.counts.reclaimable.load(Ordering::Relaxed)
             + self.counts.writeback.load(Ordering::Relaxed)
     }

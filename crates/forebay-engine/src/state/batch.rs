@@ -5,14 +5,14 @@ use crate::state::frame::NO_FRAME;
 /// Frames that a reclaimer took off a list, or other frames that are handled together: at most
 /// [`Batch::LIMIT`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Batch {
+pub struct Batch {
     frames: [u32; Batch::LIMIT],
     len: usize,
 }
 
 impl Batch {
     /// SWAP_CLUSTER_MAX of spec/reclaim.md 0.2.
-    pub(crate) const LIMIT: usize = 32;
+    pub const LIMIT: usize = 32;
 
     pub(crate) const fn new() -> Batch {
         Batch {
@@ -39,7 +39,7 @@ impl Batch {
         (first, others)
     }
 
-    pub(crate) fn as_slice(&self) -> &[u32] {
+    pub fn as_slice(&self) -> &[u32] {
         &self.frames[..self.len]
     }
 
@@ -47,7 +47,7 @@ impl Batch {
         self.len
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 }

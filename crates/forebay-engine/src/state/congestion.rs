@@ -5,20 +5,20 @@ use forebay_rt::wait::WaitQueue;
 
 /// How many stores are congested.
 #[derive(Debug, Default)]
-pub(crate) struct Congestion {
+pub struct Congestion {
     stores: AtomicUsize,
     /// Notified whenever a store ceases to be congested.
-    pub(crate) over: WaitQueue,
+    pub over: WaitQueue,
 }
 
 impl Congestion {
     /// Whether any store is congested.
-    pub(crate) fn is_anywhere(&self) -> bool {
+    pub fn is_anywhere(&self) -> bool {
         self.stores.load(Ordering::Relaxed) > 0
     }
 
     /// Notes that the store whose last state is in `known` is congested now, or is not.
-    pub(crate) fn note(&self, known: &AtomicBool, is_congested: bool) {
+    pub fn note(&self, known: &AtomicBool, is_congested: bool) {
         match (known.swap(is_congested, Ordering::AcqRel), is_congested) {
             (false, true) => {
                 self.stores.fetch_add(1, Ordering::AcqRel);

@@ -12,14 +12,14 @@ use forebay_law::share::StoreCompletions;
 
 /// A writer as the throttle sees it.
 #[derive(Debug)]
-pub(crate) struct Dirtier {
-    pub(crate) state: Mutex<DirtierState>,
+pub struct Dirtier {
+    pub state: Mutex<DirtierState>,
     /// What was left of its quota when its state last changed: a write reads it before each stretch
     /// without taking a lock.
     left_pages: AtomicU64,
     pub(crate) is_counted: AtomicBool,
     /// What it dirtied lately, for the policies that use it.
-    pub(crate) dirtied_lately: Mutex<StoreCompletions>,
+    pub dirtied_lately: Mutex<StoreCompletions>,
     /// Which of its calls pauses for all of them.
     pub(crate) turn: PauseTurn,
     /// Whether one of its pauses was given up and none has been completed since.
@@ -60,7 +60,7 @@ impl Dirtier {
     }
 
     /// What was left of its quota when its state last changed.
-    pub(crate) fn left_pages(&self) -> u64 {
+    pub fn left_pages(&self) -> u64 {
         self.left_pages.load(Ordering::Relaxed)
     }
 

@@ -12,18 +12,18 @@ use forebay_rt::wait::{Listener, WaitQueue};
 
 /// What reclaim has asked a flusher to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FlusherWork {
+pub struct FlusherWork {
     /// A reclaimer found only dirty pages: write all.
-    pub(crate) all: bool,
+    pub all: bool,
     /// A reclaimer has looked at this many pages in vain: write as many.
-    pub(crate) pages: u64,
+    pub pages: u64,
     /// Writes that failed may be tried again.
-    pub(crate) retry: bool,
+    pub retry: bool,
 }
 
 /// The requests that a flusher has not taken up yet.
 #[derive(Debug)]
-pub(crate) struct FlusherRequests {
+pub struct FlusherRequests {
     /// Too much is dirty: write until it is not.
     background: AtomicBool,
     work: Mutex<FlusherWork>,
@@ -61,7 +61,7 @@ impl FlusherRequests {
 
     /// Asks for background writing. The request is ordered after what the caller made dirty and
     /// before the flusher's next look, so that one of the two sees the other.
-    pub(crate) fn ask_for_background(&self) {
+    pub fn ask_for_background(&self) {
         if !self.background.swap(true, Ordering::AcqRel) {
             self.wake.wake_all();
         }

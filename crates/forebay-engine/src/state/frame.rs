@@ -30,29 +30,29 @@ use forebay_rt::wait::{Listener, WaitQueue};
 use forebay_store::PagePointer;
 
 /// Bits of the frame word above the holds.
-pub(crate) mod flag {
+pub mod flag {
     /// Held exclusively: by a writer, a fill or an eviction.
     pub(crate) const EXCLUSIVE: u64 = 1 << 16;
     /// The page has its content.
     pub(crate) const UPTODATE: u64 = 1 << 17;
     /// Newer than the store.
-    pub(crate) const DIRTY: u64 = 1 << 18;
+    pub const DIRTY: u64 = 1 << 18;
     /// A write of this page is in flight.
-    pub(crate) const WRITEBACK: u64 = 1 << 19;
+    pub const WRITEBACK: u64 = 1 << 19;
     /// Written, but the store may forget it until a commit.
-    pub(crate) const UNSTABLE: u64 = 1 << 20;
+    pub const UNSTABLE: u64 = 1 << 20;
     /// To be reclaimed as soon as its write ends (the kernel's PageReclaim).
-    pub(crate) const RECLAIM: u64 = 1 << 21;
+    pub const RECLAIM: u64 = 1 << 21;
     /// Touched once since reclaim last judged it.
-    pub(crate) const REFERENCED: u64 = 1 << 22;
+    pub const REFERENCED: u64 = 1 << 22;
     /// Touched twice: activated when reclaim next finds it inactive.
-    pub(crate) const PROMOTE: u64 = 1 << 23;
+    pub const PROMOTE: u64 = 1 << 23;
     /// On the active list, or about to be put there.
-    pub(crate) const ACTIVE: u64 = 1 << 24;
+    pub const ACTIVE: u64 = 1 << 24;
     /// Was active once: a refault of it means that the working set does not fit.
-    pub(crate) const WORKINGSET: u64 = 1 << 25;
+    pub const WORKINGSET: u64 = 1 << 25;
     /// Anonymous: written to swap, by reclaim.
-    pub(crate) const ANON: u64 = 1 << 26;
+    pub const ANON: u64 = 1 << 26;
     /// On an LRU list (changed under the zone's list lock alone).
     pub(crate) const LISTED: u64 = 1 << 27;
     /// In the index: its owner is valid.
@@ -68,15 +68,15 @@ pub(crate) mod flag {
     /// An anonymous page whose swap slot holds, or will hold, its content.
     pub(crate) const SWAPCACHE: u64 = 1 << 33;
     /// Touched three times.
-    pub(crate) const FREQUENT: u64 = 1 << 34;
+    pub const FREQUENT: u64 = 1 << 34;
     /// Touched four times or more.
-    pub(crate) const CONSTANT: u64 = 1 << 35;
+    pub const CONSTANT: u64 = 1 << 35;
     /// For a page whose last write failed: its next write takes at most `1 << (value - 1)` pages;
     /// 0: no such bound.
     pub(crate) const PIECE: u64 = 0xf << PIECE_SHIFT;
     pub(super) const PIECE_SHIFT: u32 = 36;
     /// Touches after the first one; every page that is read in has the first.
-    pub(crate) const TOUCHED_AGAIN: u64 = PROMOTE | FREQUENT | CONSTANT;
+    pub const TOUCHED_AGAIN: u64 = PROMOTE | FREQUENT | CONSTANT;
     /// All flags that describe a page and go when its frame is released.
     pub(crate) const OF_PAGE: u64 = UPTODATE
         | DIRTY
@@ -162,12 +162,16 @@ pub(crate) enum Refused {
 
 /// All frames of a cache and their pages.
 #[derive(Debug)]
-pub(crate) struct FrameTable {
+pub struct FrameTable {
     frames: Box<[Frame]>,
     arena: Arena,
     waiting: Box<[WaitQueue]>,
 }
 
+#[expect(
+    clippy::len_without_is_empty,
+    reason = "a cache has at least one frame"
+)]
 impl FrameTable {
     pub(crate) fn new(arena: Arena, queues: usize) -> FrameTable {
         let empty = || Frame {
@@ -186,7 +190,7 @@ impl FrameTable {
         }
     }
 
-    pub(crate) fn len(&self) -> u32 {
+    pub fn len(&self) -> u32 {
         self.frames.len() as u32
     }
 
@@ -230,12 +234,12 @@ impl FrameTable {
     }
 
     /// Sets `flags` and returns the word before.
-    pub(crate) fn set(&self, frame: u32, flags: u64) -> u64 {
+    pub fn set(&self, frame: u32, flags: u64) -> u64 {
         self.frame(frame).word.fetch_or(flags, Ordering::AcqRel)
     }
 
     /// Clears `flags`, wakes the waiters for the word, and returns the word before.
-    pub(crate) fn clear(&self, frame: u32, flags: u64) -> u64 {
+    pub fn clear(&self, frame: u32, flags: u64) -> u64 {
         let before = self.frame(frame).word.fetch_and(!flags, Ordering::AcqRel);
         self.wake(frame, before);
         before
@@ -434,21 +438,21 @@ impl Drop for SharedHold<'_> {
 
 /// A page that only this holder may touch.
 #[derive(Debug)]
-pub(crate) struct ExclusiveHold<'a> {
+pub struct ExclusiveHold<'a> {
     table: &'a FrameTable,
     frame: u32,
 }
 
 impl ExclusiveHold<'_> {
-    pub(crate) fn frame(&self) -> u32 {
+    pub fn frame(&self) -> u32 {
         self.frame
     }
 
-    pub(crate) fn word(&self) -> u64 {
+    pub fn word(&self) -> u64 {
         self.table.word(self.frame)
     }
 
-    pub(crate) fn owner(&self) -> u64 {
+    pub fn owner(&self) -> u64 {
         self.table.owner(self.frame)
     }
 

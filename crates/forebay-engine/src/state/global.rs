@@ -1,6 +1,6 @@
 //! Dirty pages of the whole cache, their limits, and the shares of the stores.
 
-use crate::policy::{Policy, StoreShares};
+use crate::kernel::KernelValues;
 use crate::state::backing::Backing;
 use forebay_base::sync::{
     Mutex,
@@ -12,21 +12,21 @@ use forebay_law::limits::SmoothedLimit;
 use forebay_law::share::{GlobalCompletions, Share, StoreCompletions};
 
 #[derive(Debug)]
-pub(crate) struct GlobalDirty {
+pub struct GlobalDirty {
     /// Dirty file pages (NR_FILE_DIRTY).
-    pub(crate) dirty: AtomicU64,
+    pub dirty: AtomicU64,
     /// Pages under writeback, or unstable (NR_WRITEBACK).
-    pub(crate) writeback: AtomicU64,
+    pub writeback: AtomicU64,
     /// Pages that are written and wait for a commit.
     pub(crate) uncommitted: AtomicU64,
     /// Dirty pages whose last write failed.
     pub(crate) failed: AtomicU64,
     /// Pages dirtied since any writer was last evaluated, and how many may be.
-    pub(crate) unevaluated: AtomicU64,
+    pub unevaluated: AtomicU64,
     pub(crate) ratelimit_pages: AtomicU64,
     /// Whether the hard limit was reached when a writer was last evaluated.
     is_full: AtomicBool,
-    /// Whether a policy asks for that.
+    /// Whether writers ask for that.
     watches_full: bool,
     limit: Mutex<SmoothedLimit>,
     /// Pages that all writers dirtied lately.
@@ -70,10 +70,11 @@ impl Completions {
 
 impl GlobalDirty {
     /// No dirty pages yet; up to `limit_pages` may be dirty.
-    pub(crate) fn new(policy: &Policy, limit_pages: u64) -> GlobalDirty {
-        let completions = match policy.store_shares {
-            StoreShares::Timed => Completions::Timed(GlobalCompletions::default()),
-            StoreShares::Counted => Completions::Counted(CountedPeriods::of_limit(limit_pages)),
+    pub(crate) fn new(kernel: &KernelValues, limit_pages: u64) -> GlobalDirty {
+        let completions = if kernel.counts_periods {
+            Completions::Counted(CountedPeriods::of_limit(limit_pages))
+        } else {
+            Completions::Timed(GlobalCompletions::default())
         };
         GlobalDirty {
             dirty: AtomicU64::new(0),
@@ -83,7 +84,7 @@ impl GlobalDirty {
             unevaluated: AtomicU64::new(0),
             ratelimit_pages: AtomicU64::new(forebay_law::pause::POLL_PAGES),
             is_full: AtomicBool::new(false),
-            watches_full: policy.stops_at_hard_limit(),
+            watches_full: kernel.is_paced,
             limit: Mutex::new(SmoothedLimit::default()),
             dirtyings: Mutex::new(completions),
             completions: Mutex::new(completions),
@@ -104,7 +105,7 @@ impl GlobalDirty {
     }
 
     /// Dirty pages and pages under writeback.
-    pub(crate) fn pages(&self) -> u64 {
+    pub fn pages(&self) -> u64 {
         self.dirty.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
     }
 
@@ -114,12 +115,12 @@ impl GlobalDirty {
     }
 
     /// The present value of the slowly falling limit.
-    pub(crate) fn smoothed(&self) -> SmoothedLimit {
+    pub fn smoothed(&self) -> SmoothedLimit {
         *lock(&self.limit)
     }
 
     /// Lets the limit follow `thresh` (spec/writeback.md 2.4).
-    pub(crate) fn advance_limit(&self, thresh: u64, dirty: u64, now_ms: u64) -> SmoothedLimit {
+    pub fn advance_limit(&self, thresh: u64, dirty: u64, now_ms: u64) -> SmoothedLimit {
         let mut limit = lock(&self.limit);
         *limit = limit.advanced(thresh, dirty, now_ms);
         *limit
@@ -135,13 +136,13 @@ impl GlobalDirty {
     }
 
     /// Notes that a writer, whose own count is `own`, dirtied `pages`.
-    pub(crate) fn note_dirtied(&self, own: &Mutex<StoreCompletions>, pages: u64, now_ms: u64) {
+    pub fn note_dirtied(&self, own: &Mutex<StoreCompletions>, pages: u64, now_ms: u64) {
         let (mut own, mut all) = (lock(own), lock(&self.dirtyings));
         all.complete(&mut own, pages, (1024, now_ms));
     }
 
     /// The share of that writer in all that was dirtied lately.
-    pub(crate) fn dirtied_part(&self, own: &Mutex<StoreCompletions>, now_ms: u64) -> Share {
+    pub fn dirtied_part(&self, own: &Mutex<StoreCompletions>, now_ms: u64) -> Share {
         let (mut own, mut all) = (lock(own), lock(&self.dirtyings));
         all.share(&mut own, now_ms)
     }

@@ -38,7 +38,7 @@ pub(crate) fn object_of(key: u64) -> u32 {
 }
 
 /// The page index of a key.
-pub(crate) fn page_of(key: u64) -> u64 {
+pub fn page_of(key: u64) -> u64 {
     key & ((1 << INDEX_BITS) - 1)
 }
 

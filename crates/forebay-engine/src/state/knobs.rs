@@ -45,7 +45,7 @@ macro_rules! knobs {
     ($($(#[$doc:meta])* $name:ident: $kind:ty = $($place:ident).+,)*) => {
         /// The knobs of a cache.
         #[derive(Debug)]
-        pub(crate) struct Knobs {
+        pub struct Knobs {
             /// Odd while they change.
             version: AtomicU64,
             /// One caller changes knobs at a time.
@@ -151,7 +151,7 @@ impl Word for Option<Span> {
 
 impl Knobs {
     /// The knobs of the dirty limits, of one change.
-    pub(crate) fn dirty(&self) -> DirtyKnobs {
+    pub fn dirty(&self) -> DirtyKnobs {
         self.of_one_change(|| DirtyKnobs {
             dirty_ratio_percent: self.dirty_ratio_percent(),
             dirty_bytes: self.dirty_bytes(),

@@ -14,17 +14,17 @@ use std::ops::Range;
 
 /// What reclaim found in its last pass over a node or a zone; cleared when that is balanced.
 #[derive(Debug, Default)]
-pub(crate) struct ReclaimFlags {
+pub struct ReclaimFlags {
     /// Every page at the end of the lists was under writeback.
-    pub(crate) writeback: AtomicBool,
+    pub writeback: AtomicBool,
     /// Every page at the end of the lists was dirty and not yet queued by a flusher.
-    pub(crate) dirty: AtomicBool,
+    pub dirty: AtomicBool,
     /// Every dirty page was under writeback and had been seen there before.
-    pub(crate) congested: AtomicBool,
+    pub congested: AtomicBool,
 }
 
 impl ReclaimFlags {
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         self.writeback.store(false, Ordering::Relaxed);
         self.dirty.store(false, Ordering::Relaxed);
         self.congested.store(false, Ordering::Relaxed);
@@ -32,17 +32,17 @@ impl ReclaimFlags {
 }
 
 #[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) number: usize,
+pub struct Node {
+    pub number: usize,
     /// Its zones, as indices into the cache's zones, in order of scarcity.
-    pub(crate) zones: Range<usize>,
-    pub(crate) flags: ReclaimFlags,
+    pub zones: Range<usize>,
+    pub flags: ReclaimFlags,
     /// Highest class asked of kswapd since it last looked.
     request: Mutex<Option<usize>>,
-    pub(crate) wake_kswapd: WaitQueue,
-    pub(crate) kswapd_sleeps: AtomicBool,
+    pub wake_kswapd: WaitQueue,
+    pub kswapd_sleeps: AtomicBool,
     /// Fruitless runs of kswapd in a row; 16 make the node hopeless.
-    pub(crate) failures: AtomicU64,
+    pub failures: AtomicU64,
     /// The queue in which callers wait until kswapd has refilled the reserve.
     pub(crate) gate: WaitQueue,
     throttled: [WaitQueue; 4],
@@ -79,23 +79,23 @@ impl Node {
     }
 
     /// The class of requests that may use all zones of the node.
-    pub(crate) fn top_class(&self) -> usize {
+    pub fn top_class(&self) -> usize {
         self.zones.len() - 1
     }
 
     /// Asks kswapd to work for `class`.
-    pub(crate) fn request_class(&self, class: usize) {
+    pub fn request_class(&self, class: usize) {
         let mut request = lock(&self.request);
         *request = Some(request.map_or(class, |asked| asked.max(class)));
     }
 
     /// The class asked for, if any.
-    pub(crate) fn requested_class(&self) -> Option<usize> {
+    pub fn requested_class(&self) -> Option<usize> {
         *lock(&self.request)
     }
 
     /// Takes the request away and returns it.
-    pub(crate) fn take_request(&self) -> Option<usize> {
+    pub fn take_request(&self) -> Option<usize> {
         lock(&self.request).take()
     }
 
@@ -108,7 +108,7 @@ impl Node {
     }
 
     /// A page that was activated came back too early.
-    pub(crate) fn note_refault(&self, is_file: bool) {
+    pub fn note_refault(&self, is_file: bool) {
         self.refaults[usize::from(is_file)].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -120,13 +120,13 @@ impl Node {
     }
 
     /// Remembers how much was refaulted, to see at the next run whether more was.
-    pub(crate) fn note_refaults(&self) {
+    pub fn note_refaults(&self) {
         for (noted, now) in self.refaults_noted.iter().zip(&self.refaults) {
             noted.store(now.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn queue(&self, reason: ThrottleReason) -> &WaitQueue {
+    pub fn queue(&self, reason: ThrottleReason) -> &WaitQueue {
         &self.throttled[match reason {
             ThrottleReason::Writeback => 0,
             ThrottleReason::Isolated => 1,

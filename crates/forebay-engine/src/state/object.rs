@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Where the pages of an object come from.
 #[derive(Debug)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// An object of the store of backing `backing`.
     File { backing: usize, object: ObjectId },
     /// Anonymous memory, with the swap slot of each page; 0 where a page has none.
@@ -89,10 +89,10 @@ pub(crate) struct Queueing {
 }
 
 #[derive(Debug)]
-pub(crate) struct ObjectState {
+pub struct ObjectState {
     /// The object's number in keys.
     pub(crate) number: u32,
-    pub(crate) origin: Origin,
+    pub origin: Origin,
     length_bytes: AtomicU64,
     /// The store may have another length and has to be given this one before the next commit. An
     /// object that grew by a write does not need this, because writing its last page makes the
@@ -125,7 +125,7 @@ pub(crate) struct ObjectState {
     pub(crate) written: WaitQueue,
     /// The pages from the start of the object that were ever submitted to the store or were there
     /// before.
-    pub(crate) stored_pages: AtomicU64,
+    pub stored_pages: AtomicU64,
     /// The range that holds every page the object ever had: a walk need not look elsewhere.
     pages_from: AtomicU64,
     pages_to: AtomicU64,
@@ -134,7 +134,7 @@ pub(crate) struct ObjectState {
     pub(crate) unused_place: AtomicU64,
     /// Its place among all files that nobody has open, in the order in which they were closed; 0:
     /// somebody has it open. Changed under the lock of the table of objects.
-    pub(crate) closed_place: AtomicU64,
+    pub closed_place: AtomicU64,
     /// Handles open on it.
     pub(crate) handles: AtomicU32,
     /// Open batches, and [`RESIZING`]: in one word, so that a batch and a resize always see each

@@ -3,7 +3,7 @@
 
 use crate::state::index::{OBJECTS_LIMIT, object_of};
 use crate::state::object::{FILE_BYTES, ObjectState, Origin};
-pub(crate) use crate::state::unused_files::Offered;
+pub use crate::state::unused_files::Offered;
 use crate::state::unused_files::UnusedFiles;
 use forebay_base::sync::{
     Mutex,
@@ -19,7 +19,7 @@ use std::sync::Arc;
 const ASKED_FOR_ROOM: u32 = 4;
 
 #[derive(Debug)]
-pub(crate) struct ObjectTable {
+pub struct ObjectTable {
     table: Mutex<Table>,
     limit: u32,
     /// The memory that all objects take, changed under the lock.
@@ -80,7 +80,7 @@ impl ObjectTable {
     }
 
     /// The object of a page that is resident, by the page's key.
-    pub(crate) fn of_page(&self, key: u64) -> Arc<ObjectState> {
+    pub fn of_page(&self, key: u64) -> Arc<ObjectState> {
         self.get(object_of(key))
             .expect("a mapped page's object is in the table")
     }
@@ -262,7 +262,7 @@ impl ObjectTable {
     }
 
     /// A file whose pages should have gone has kept some.
-    pub(crate) fn keep_unused(&self, file: &Arc<ObjectState>) {
+    pub fn keep_unused(&self, file: &Arc<ObjectState>) {
         let mut table = lock(&self.table);
         if file.handles.load(Ordering::Acquire) == 0 && table.knows(file) {
             table.unused.add(file, false);
@@ -270,12 +270,12 @@ impl ObjectTable {
     }
 
     /// Files that nobody has open and that are listed for reclaim.
-    pub(crate) fn unused_count(&self) -> u64 {
+    pub fn unused_count(&self) -> u64 {
         lock(&self.table).unused.len()
     }
 
     /// Asks the file that has been unused for the longest time.
-    pub(crate) fn offer_unused(&self) -> Offered {
+    pub fn offer_unused(&self) -> Offered {
         lock(&self.table).unused.offer()
     }
 
@@ -301,7 +301,7 @@ impl ObjectTable {
 
     /// Takes a file without pages out of the table, unless somebody has opened it since it was at
     /// `place`. True if it is out.
-    pub(crate) fn remove_closed(&self, file: &ObjectState, place: u64) -> bool {
+    pub fn remove_closed(&self, file: &ObjectState, place: u64) -> bool {
         let mut table = lock(&self.table);
         let there = table.closed.get(&place).map(Arc::as_ref);
         let is_there = there.is_some_and(|there| ptr::eq(there, file));

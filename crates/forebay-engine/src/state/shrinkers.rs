@@ -11,15 +11,15 @@ use std::sync::{Arc, Weak};
 
 /// The objects that earlier passes wanted a cache to free and did not ask it for.
 #[derive(Debug, Default)]
-pub(crate) struct Owed(AtomicU64);
+pub struct Owed(AtomicU64);
 
 impl Owed {
     /// Takes the debt over, so that another pass at the same time does not count it too.
-    pub(crate) fn take(&self) -> u64 {
+    pub fn take(&self) -> u64 {
         self.0.swap(0, Ordering::Relaxed)
     }
 
-    pub(crate) fn add(&self, objects: u64) {
+    pub fn add(&self, objects: u64) {
         self.0.fetch_add(objects, Ordering::Relaxed);
     }
 }
@@ -38,10 +38,10 @@ impl Registered {
 }
 
 #[derive(Default)]
-pub(crate) struct Shrinkers {
+pub struct Shrinkers {
     registered: Mutex<Vec<Arc<Registered>>>,
     /// What the files that nobody has open owe.
-    pub(crate) unused_files: Owed,
+    pub unused_files: Owed,
     /// What files that nobody has open and that have no pages owe for their memory.
     pub(crate) closed_files: Owed,
     /// The place of the closed file that was examined last.

@@ -53,7 +53,7 @@ impl Machine {
             index: Index::new(INDEX_FRAMES),
             shadows: Shadows::new(FRAMES),
             zones,
-            lists: [ZoneLists::new(), ZoneLists::new()],
+            lists: [ZoneLists::default(), ZoneLists::default()],
             frames,
         }
     }

@@ -24,7 +24,7 @@ struct Unused {
 
 /// What becomes of the file that has been unused for the longest time when reclaim asks for room.
 #[derive(Debug)]
-pub(crate) enum Offered {
+pub enum Offered {
     /// There is no such file.
     Nothing,
     /// It was used lately and becomes the youngest.

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A call, and what it waited for.
 #[derive(Debug)]
-pub(crate) struct Waits {
-    pub(crate) caller: CallerKey,
+pub struct Waits {
+    pub caller: CallerKey,
     pub(crate) bdi: Option<usize>,
     kind: CallKind,
     offset_bytes: u64,

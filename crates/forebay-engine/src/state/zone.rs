@@ -25,11 +25,11 @@ use size::Size;
 
 /// Frames of one kind of memory.
 #[derive(Debug)]
-pub(crate) struct Zone {
+pub struct Zone {
     /// Its place among the cache's zones.
-    pub(crate) number: usize,
+    pub number: usize,
     pub(crate) name: String,
-    pub(crate) node: usize,
+    pub node: usize,
     pub(crate) first_frame: u32,
     /// Frames of the zone, including those that it has given up.
     pub(crate) spanned_pages: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Zone {
     /// Pages looked at since one was last freed.
     pub(crate) scanned_in_vain: AtomicU64,
     /// What reclaim found here, for the policies that balance zones.
-    pub(crate) flags: ReclaimFlags,
+    pub flags: ReclaimFlags,
 }
 
 /// How a zone is made.
@@ -79,12 +79,12 @@ impl Zone {
         frame >= self.first_frame && u64::from(frame - self.first_frame) < self.spanned_pages
     }
 
-    pub(crate) fn free_pages(&self) -> u64 {
+    pub fn free_pages(&self) -> u64 {
         self.free_pages.get()
     }
 
     /// Takes one of the free frames.
-    pub(crate) fn take_free(&self) -> Option<u32> {
+    pub fn take_free(&self) -> Option<u32> {
         let mut free = lock(&self.free);
         let place = free.take()?;
         self.free_pages.less(&mut free, 1);
@@ -134,7 +134,7 @@ impl Zone {
     }
 
     /// Pages dirty, under writeback or unstable.
-    pub(crate) fn pages_pending(&self) -> u64 {
+    pub fn pages_pending(&self) -> u64 {
         self.dirty.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
     }
 

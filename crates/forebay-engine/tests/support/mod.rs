@@ -10,10 +10,11 @@ pub(crate) mod writers;
 
 use forebay_base::Span;
 use forebay_engine::event::{Event, EventRing};
-use forebay_engine::lab::LabCache;
+use forebay_engine::lab::{Kernel, LabCache};
 use forebay_engine::{
     AccessError, AttachedStore, Cache, Counter, File, Parts, Settings, SyncError,
 };
+use forebay_kernels::Policy;
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{
     Durability, Failure, FaultStore, Geometry, MemoryStore, ObjectId, Rate, RateStore, Store,
@@ -54,7 +55,7 @@ impl Bench {
 
     pub(crate) fn with(
         rt: Rt,
-        settings: Settings,
+        settings: impl Into<Setup>,
         wrap: impl FnOnce(Rt, Arc<MemoryStore>) -> Arc<dyn Store>,
     ) -> Bench {
         let memory = Arc::new(MemoryStore::new());
@@ -65,7 +66,7 @@ impl Bench {
     /// A cache in front of `store`, which is `memory` or a store around it.
     pub(crate) fn around(
         rt: Rt,
-        settings: Settings,
+        settings: impl Into<Setup>,
         memory: Arc<MemoryStore>,
         store: Arc<dyn Store>,
     ) -> Bench {
@@ -74,7 +75,9 @@ impl Bench {
             rt: rt.clone(),
             sink: Some(ring.clone()),
         };
-        let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+        let Setup { settings, kernel } = settings.into();
+        let cache = Cache::of_kernel(settings, parts, kernel);
+        let cache = cache.expect("the settings are good");
         let store = cache.attach(store).expect("a store is attached");
         Bench {
             cache,
@@ -93,7 +96,7 @@ impl Bench {
     /// A cache in front of `memory`, whose requests can be made to fail.
     pub(crate) fn faulty_over(
         rt: Rt,
-        settings: Settings,
+        settings: impl Into<Setup>,
         memory: MemoryStore,
     ) -> (Bench, Arc<FaultStore>) {
         let memory = Arc::new(memory);
@@ -174,10 +177,25 @@ pub(crate) fn sync_failure(result: Result<(), SyncError>) -> Option<Failure> {
     }
 }
 
+/// Settings, and an older kernel if a test is about one.
+pub(crate) struct Setup {
+    pub(crate) settings: Settings,
+    pub(crate) kernel: Kernel,
+}
+
+impl From<Settings> for Setup {
+    fn from(settings: Settings) -> Setup {
+        settings.under(Policy::default())
+    }
+}
+
 /// Settings of tests.
 pub(crate) trait OfSize {
     /// The usual settings for a cache of `mib` MiB, whose memory is touched when it is used.
     fn of_mib(mib: u64) -> Settings;
+
+    /// These settings under `policy`.
+    fn under(self, policy: Policy) -> Setup;
 }
 
 impl OfSize for Settings {
@@ -186,6 +204,13 @@ impl OfSize for Settings {
             memory_bytes: mib << 20,
             prefault: false,
             ..Settings::default()
+        }
+    }
+
+    fn under(self, policy: Policy) -> Setup {
+        Setup {
+            settings: self,
+            kernel: policy.kernel(),
         }
     }
 }

@@ -6,8 +6,9 @@
 
 use super::{Bench, OfSize, PAGE, simulated};
 use forebay_base::{Prng, Span};
-use forebay_engine::policy::Eviction;
-use forebay_engine::{AccessError, Advice, Counter, File, Policy, ReadRequest, Settings};
+use forebay_engine::{AccessError, Advice, Counter, File, ReadRequest, Settings};
+use forebay_kernels::Policy;
+use forebay_kernels::policy::Eviction;
 use forebay_rt::Rt;
 use forebay_store::{
     DelayStore, Delays, Durability, Failure, Fault, FaultAction, FaultStore, FaultWhen, Geometry,
@@ -351,12 +352,12 @@ async fn settle(plan: Plan, bench: &Bench, mirrors: Vec<(u64, Mirror, Mirror)>) 
 
 fn furnish(plan: Plan, rt: Rt) -> (Bench, Arc<FaultStore>) {
     let settings = Settings {
-        policy: Policy {
-            eviction: plan.eviction,
-            ..Policy::default()
-        },
         ..Settings::of_mib(plan.memory_bytes >> 20)
-    };
+    }
+    .under(Policy {
+        eviction: plan.eviction,
+        ..Policy::default()
+    });
     let memory = Arc::new(MemoryStore::with(Geometry {
         durability: plan.durability,
         max_io_pages: 64,

@@ -1,9 +1,9 @@
 //! Reading large parts of an endless file.
 
 use super::void::Void;
-use super::{Bench, PAGE};
+use super::{Bench, PAGE, Setup};
 use forebay_base::Span;
-use forebay_engine::{Advice, File, Settings};
+use forebay_engine::{Advice, File};
 use forebay_rt::Rt;
 use forebay_store::{DelayStore, Delays, MemoryStore, Store};
 use std::ops::Range;
@@ -18,7 +18,7 @@ pub(crate) async fn endless(bench: &Bench) -> File {
 }
 
 /// A cache in front of it.
-pub(crate) fn void(rt: Rt, settings: Settings) -> Bench {
+pub(crate) fn void(rt: Rt, settings: impl Into<Setup>) -> Bench {
     Bench::with(rt, settings, |_, _| Arc::new(Void))
 }
 

@@ -94,14 +94,6 @@ fn settings_that_cannot_work_are_refused_by_name() {
         name(|settings| settings.answer_timeout = Span::ZERO),
         "answer_timeout"
     );
-    let bad_ticks: [fn(&mut Settings); 3] = [
-        |settings| settings.pause_tick = Span::ZERO,
-        |settings| settings.pause_tick = Span::from_micros(1_500),
-        |settings| settings.pause_tick = Span::from_millis(101),
-    ];
-    for bad in bad_ticks {
-        assert_eq!(name(bad), "pause_tick");
-    }
     assert_eq!(name(|settings| settings.objects_limit = 0), "objects_limit");
     for (dirty, setting) in [
         (knobs(101, 0), "dirty_ratio"),

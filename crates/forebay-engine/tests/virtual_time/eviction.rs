@@ -3,24 +3,22 @@
 
 use crate::support::model::{Plan, run};
 use crate::support::scan::{endless, touch, void};
-use crate::support::{Bench, OfSize, PAGE, has_page, pages, simulate, write_pages};
+use crate::support::{Bench, OfSize, PAGE, Setup, has_page, pages, simulate, write_pages};
 use forebay_base::{Prng, Span};
-use forebay_engine::policy::Eviction;
-use forebay_engine::{Counter, File, Policy, Settings};
+use forebay_engine::{Counter, File, Settings};
+use forebay_kernels::Policy;
+use forebay_kernels::policy::Eviction;
 use forebay_store::{Durability, ObjectId, Rate, RateStore};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 const RULES: [Eviction; 2] = [Eviction::TwoLists, Eviction::S3Fifo];
 
-fn settings(mib: u64, eviction: Eviction) -> Settings {
-    Settings {
-        policy: Policy {
-            eviction,
-            ..Policy::default()
-        },
-        ..Settings::of_mib(mib)
-    }
+fn settings(mib: u64, eviction: Eviction) -> Setup {
+    Settings::of_mib(mib).under(Policy {
+        eviction,
+        ..Policy::default()
+    })
 }
 
 /// Draws pages by Zipf's law: rank `r` in proportion to `1 / r^skew`.

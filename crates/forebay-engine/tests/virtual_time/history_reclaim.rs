@@ -4,10 +4,11 @@ use crate::support::void::Void;
 use crate::support::{Bench, OfSize, PAGE, page_of, simulated};
 use forebay_base::Span;
 use forebay_engine::event::Event;
+use forebay_engine::kernel::{PastFileSystem, ReclaimWrites};
 use forebay_engine::lab::LabCache;
-use forebay_engine::policy::{PastFileSystem, ReclaimWrites};
 use forebay_engine::settings::BackingSettings;
-use forebay_engine::{Counter, Policy, Settings};
+use forebay_engine::{Counter, Settings};
+use forebay_kernels::Policy;
 use forebay_law::limits::DirtyKnobs;
 use forebay_rt::Rt;
 use forebay_store::{ObjectId, Rate, RateStore};
@@ -74,14 +75,14 @@ impl Seen {
 
 async fn press(rt: Rt, run: Run) -> Bench {
     let settings = Settings {
-        policy: run.policy,
         dirty: DirtyKnobs {
             dirty_ratio_percent: 75,
             background_ratio_percent: 60,
             ..DirtyKnobs::default()
         },
         ..Settings::of_mib(8)
-    };
+    }
+    .under(run.policy);
     let bench = Bench::with(rt.clone(), settings, |_, _| Arc::new(Void));
     let slow = RateStore::new(rt.clone(), Arc::new(Void), Rate::bytes(2 << 20));
     let stick = BackingSettings {

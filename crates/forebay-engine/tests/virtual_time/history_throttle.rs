@@ -4,7 +4,8 @@ use crate::support::void::Void;
 use crate::support::{Bench, OfSize, PAGE, page_of, simulate, simulated};
 use forebay_base::Span;
 use forebay_engine::event::Event;
-use forebay_engine::{Counter, File, Policy, Settings};
+use forebay_engine::{Counter, File, Settings};
+use forebay_kernels::Policy;
 use forebay_rt::Rt;
 use forebay_store::{
     Fault, FaultAction, FaultWhen, Geometry, Io, IoKind, MemoryStore, ObjectId, Rate, RateStore,
@@ -16,9 +17,9 @@ use std::sync::{Arc, Mutex};
 /// 64 MiB in front of a store of 8 MiB/s.
 fn slow(rt: Rt, policy: Policy) -> Bench {
     let settings = Settings {
-        policy,
         ..Settings::of_mib(64)
-    };
+    }
+    .under(policy);
     Bench::with(rt, settings, |rt, _| {
         Arc::new(RateStore::new(rt, Arc::new(Void), Rate::bytes(8 << 20)))
     })
@@ -175,9 +176,9 @@ fn usual_turn(setting: &str) -> usize {
     assert_eq!(policy.set(setting), Ok(()));
     simulate(5, move |rt| async move {
         let settings = Settings {
-            policy,
             ..Settings::of_mib(256)
-        };
+        }
+        .under(policy);
         let bench = Bench::with(rt.clone(), settings, |rt, _| {
             let inner = RateStore::new(rt, Arc::new(Void), Rate::bytes(64 << 20));
             Arc::new(Order {
@@ -269,9 +270,9 @@ fn what_a_writer_leaves_when_it_gives_up_is_written_by_the_flusher() {
     for name in ["linux-2.6.36", "linux-3.0", "linux-3.2+foreground"] {
         simulate(4, |rt| async move {
             let settings = Settings {
-                policy: preset(name),
                 ..Settings::of_mib(8)
-            };
+            }
+            .under(preset(name));
             let geometry = Geometry {
                 max_io_pages: 8,
                 queue_depth: 1,

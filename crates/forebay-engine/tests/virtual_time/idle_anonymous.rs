@@ -1,7 +1,8 @@
 //! On which list anonymous pages start, and what that is worth beside a file that is read once.
 
 use crate::support::{Bench, OfSize, PAGE, simulate, write_pages};
-use forebay_engine::{Counter, Policy, Settings};
+use forebay_engine::{Counter, Settings};
+use forebay_kernels::Policy;
 use forebay_store::{MemoryStore, ObjectId};
 use std::sync::Arc;
 
@@ -21,9 +22,9 @@ fn beside_a_stream(preset: &str) -> Seen {
     let mut seen = None;
     simulate(1, async |rt| {
         let settings = Settings {
-            policy,
             ..Settings::of_mib(16)
-        };
+        }
+        .under(policy);
         let memory = Arc::new(MemoryStore::new());
         let bench = Bench::around(rt.clone(), settings, memory.clone(), memory);
         let swap = bench.cache.set_swap(&bench.store, ObjectId(9), 16 << 20);

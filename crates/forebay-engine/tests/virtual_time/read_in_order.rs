@@ -3,7 +3,8 @@
 use crate::support::void::Void;
 use crate::support::{Bench, OfSize, PAGE, simulate};
 use forebay_base::{Instant, Span};
-use forebay_engine::{File, Policy, Settings};
+use forebay_engine::{File, Settings};
+use forebay_kernels::Policy;
 use forebay_rt::Rt;
 use forebay_store::{CountStore, DelayStore, Delays, IoKind, ObjectId, Rate, RateStore, Store};
 use std::sync::Arc;
@@ -43,9 +44,9 @@ fn far(rt: &Rt, away: Span) -> Arc<CountStore> {
 /// A cache of 128 MiB in front of `store`.
 fn before(rt: Rt, store: &Arc<CountStore>, policy: &str) -> Bench {
     let settings = Settings {
-        policy: Policy::preset(policy).expect("the policy exists"),
         ..Settings::of_mib(128)
-    };
+    }
+    .under(Policy::preset(policy).expect("the policy exists"));
     Bench::with(rt, settings, |_, _| store.clone())
 }
 

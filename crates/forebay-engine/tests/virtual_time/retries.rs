@@ -4,7 +4,8 @@ use crate::support::writers::Writer;
 use crate::support::{Bench, FILE, OfSize, PAGE, page_of, simulate, write_pages};
 use forebay_base::Span;
 use forebay_engine::event::Event;
-use forebay_engine::{AccessError, Counter, Policy, Settings};
+use forebay_engine::{AccessError, Counter, Settings};
+use forebay_kernels::Policy;
 use forebay_rt::Rt;
 use forebay_store::{
     Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind, MemoryStore, ObjectId, Rate,
@@ -260,9 +261,9 @@ fn refused_pages_are_tried_again_without_an_interval() {
 async fn rates_around_refusals(rt: Rt, policy: &str) -> [u64; 3] {
     let policy = Policy::preset(policy).expect("it is a preset");
     let settings = Settings {
-        policy,
         ..Settings::of_mib(32)
-    };
+    }
+    .under(policy);
     let rate = Rate::bytes(2_000 * PAGE as u64);
     let memory = Arc::new(MemoryStore::new());
     let rated = Arc::new(RateStore::new(rt.clone(), memory.clone(), rate));

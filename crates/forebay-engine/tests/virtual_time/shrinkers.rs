@@ -5,10 +5,11 @@ use crate::support::void::Void;
 use crate::support::{Bench, OfSize, PAGE, page_of, simulate};
 use forebay_base::Span;
 use forebay_engine::event::Event;
+use forebay_engine::kernel::{GivenUp, InodeCache, PastFileSystem};
 use forebay_engine::lab::LabCache;
-use forebay_engine::policy::{GivenUp, InodeCache, PastFileSystem};
 use forebay_engine::settings::BackingSettings;
-use forebay_engine::{Counter, File, Policy, Settings, Shrinker};
+use forebay_engine::{Counter, File, Settings, Shrinker};
+use forebay_kernels::Policy;
 use forebay_rt::wait::Gate;
 use forebay_store::{ObjectId, Rate, RateStore};
 use std::ops::ControlFlow;
@@ -63,9 +64,9 @@ impl Shrinker for Objects {
 /// A cache of 32 MiB under a preset: large enough for gentle passes.
 fn bench(rt: forebay_rt::Rt, preset: &str) -> Bench {
     let settings = Settings {
-        policy: Policy::preset(preset).expect("a preset of this name"),
         ..Settings::of_mib(32)
-    };
+    }
+    .under(Policy::preset(preset).expect("a preset of this name"));
     Bench::with(rt, settings, |_, memory| memory)
 }
 
@@ -200,9 +201,9 @@ fn a_closed_file_that_is_dirty_keeps_its_pages() {
     simulate(3, |rt| async move {
         let mut medium = None;
         let settings = Settings {
-            policy: Policy::preset("linux-4.11").expect("a preset of this name"),
             ..Settings::of_mib(32)
-        };
+        }
+        .under(Policy::preset("linux-4.11").expect("a preset of this name"));
         let bench = Bench::with(rt.clone(), settings, |rt, memory| {
             let store = Arc::new(RateStore::new(rt, memory, Rate::bytes(0)));
             medium = Some(store.clone());
@@ -290,18 +291,21 @@ fn press_on_inodes(preset: &'static str, written_after: Span) -> (Arc<Inodes>, u
     let (kept, overdue) = (inodes.clone(), Arc::new(AtomicU64::new(0)));
     let noted = overdue.clone();
     simulate(4, |rt| async move {
+        let policy = Policy::preset(preset).expect("a preset of this name");
         let settings = Settings {
-            policy: Policy::preset(preset).expect("a preset of this name"),
             answer_timeout: Span::from_secs(20),
             ..Settings::of_mib(32)
         };
+        let settings = settings.under(policy);
         let bench = Bench::with(rt.clone(), settings, |_, memory| memory);
         let past = PastFileSystem {
             inodes: Some(inodes.clone()),
             ..PastFileSystem::default()
         };
         let backing = BackingSettings::default();
-        let attached = bench.cache.attach_past(Arc::new(Void), backing, past);
+        let attached = bench
+            .cache
+            .attach_past(Arc::new(Void), backing, policy.asks(past));
         let attached = attached.expect("it is open");
         for number in 1..=FILES {
             let file = bench.cache.open(&attached, ObjectId(number), PAGE as u64);

@@ -6,7 +6,8 @@ use crate::support::{
 use forebay_base::Span;
 use forebay_engine::event::Event;
 use forebay_engine::settings::{BackingSettings, DirtyKnobs};
-use forebay_engine::{AccessError, Counter, Policy, Settings, SyncError};
+use forebay_engine::{AccessError, Counter, Settings, SyncError};
+use forebay_kernels::Policy;
 use forebay_store::{
     Durability, Fault, FaultAction, FaultStore, FaultWhen, IoKind, MemoryStore, ObjectId, Rate,
     RateStore,
@@ -285,13 +286,13 @@ fn a_reader_that_waits_for_writes_that_are_never_committed_fails() {
     simulate(7, |rt| async move {
         let memory = memory_of(Durability::Unstable);
         let settings = Settings {
-            policy: Policy::preset("linux-3.0").expect("it is one of the presets"),
             dirty: DirtyKnobs {
                 dirty_bytes: 16 * PAGE as u64,
                 ..DirtyKnobs::default()
             },
             ..Settings::of_mib(4)
-        };
+        }
+        .under(Policy::preset("linux-3.0").expect("it is one of the presets"));
         let (bench, faults) = Bench::faulty_over(rt, settings, memory);
         let file = bench.open(0);
         faults.inject(silence(IoKind::Commit));
@@ -322,14 +323,14 @@ fn a_reader_that_waits_for_writes_that_are_never_committed_fails() {
 fn reclaim_that_waits_for_a_full_queue_gives_up_and_reports_it() {
     simulate(8, |rt| async move {
         let settings = Settings {
-            policy: Policy::preset("linux-3.0").expect("it is one of the presets"),
             dirty: DirtyKnobs {
                 dirty_ratio_percent: 90,
                 background_ratio_percent: 80,
                 ..DirtyKnobs::default()
             },
             ..Settings::of_mib(8)
-        };
+        }
+        .under(Policy::preset("linux-3.0").expect("it is one of the presets"));
         let (bench, _) = Bench::faulty_over(rt.clone(), settings, MemoryStore::new());
         let memory = Arc::new(MemoryStore::new());
         let faults = Arc::new(FaultStore::new(rt, memory.clone()));

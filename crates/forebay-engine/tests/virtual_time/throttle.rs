@@ -2,14 +2,16 @@
 //! pause can be computed again (promises 5 and 6; spec/writeback.md 13).
 
 use crate::support::void::Void;
-use crate::support::{Bench, OfSize, PAGE, simulate};
+use crate::support::{Bench, OfSize, PAGE, Setup, simulate};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_engine::event::{Event, PauseLimit, PauseRecord};
 use forebay_engine::lab::LabCache;
-use forebay_engine::policy::DirtyThrottle;
 use forebay_engine::settings::BackingSettings;
-use forebay_engine::{Counter, Mark, Policy, Settings};
+use forebay_engine::{Counter, Mark, Settings};
+use forebay_kernels::Policy;
+use forebay_kernels::policy::DirtyThrottle;
+use forebay_law::pause::Tick;
 use forebay_rt::{Rt, Task, Virtual, VirtualSettings, WorkCosts};
 use forebay_store::{CountStore, IoKind, ObjectId, Rate, RateStore};
 use std::sync::Arc;
@@ -236,12 +238,11 @@ fn every_pause_can_be_computed_again_from_its_record() {
                 dirty_throttle: throttle,
                 ..Policy::default()
             };
-            let settings = Settings {
-                policy,
-                pause_tick: Span::from_millis(tick_ms),
-                ..Settings::of_mib(64)
+            let setup = Setup {
+                settings: Settings::of_mib(64),
+                kernel: policy.kernel_with_tick(Tick::of_ms(tick_ms)),
             };
-            let bench = Bench::with(rt.clone(), settings, |rt, _| medium(rt, 2_560));
+            let bench = Bench::with(rt.clone(), setup, |rt, _| medium(rt, 2_560));
             let writers = Writers::start(&bench, 10, 4);
             rt.sleep(Span::from_secs(30)).await;
             let kept = pauses(&bench);
@@ -253,7 +254,7 @@ fn every_pause_can_be_computed_again_from_its_record() {
                     continue;
                 }
                 assert_eq!(at_ms, record.now_us / 1_000);
-                assert_eq!(record.throttle, throttle);
+                assert_eq!(record.is_paced, throttle == DirtyThrottle::Paced);
                 assert!(record.pause_us > 0);
                 if throttle == DirtyThrottle::IoLess {
                     assert_eq!(record.pause_us % (tick_ms * 1_000), 0, "{record:?}");

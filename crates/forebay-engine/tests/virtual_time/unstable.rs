@@ -3,10 +3,11 @@
 use forebay_engine::{BuildError, Counter, Settings};
 
 use crate::support::{
-    Bench, FILE, OfSize, PAGE, has_page, memory_of, page_of, pages, simulate, write_pages,
+    Bench, FILE, OfSize, PAGE, Setup, has_page, memory_of, page_of, pages, simulate, write_pages,
 };
 use forebay_base::Span;
-use forebay_engine::policy::DirtyThrottle;
+use forebay_kernels::Policy;
+use forebay_kernels::policy::DirtyThrottle;
 use forebay_rt::Rt;
 use forebay_store::{
     CountStore, DelayStore, Delays, Durability, Failure, Fault, FaultAction, FaultStore, FaultWhen,
@@ -26,7 +27,7 @@ impl Remote {
         Remote::with(rt, Settings::of_mib(mib))
     }
 
-    fn with(rt: Rt, settings: Settings) -> Remote {
+    fn with(rt: Rt, settings: impl Into<Setup>) -> Remote {
         Remote::writing_in(rt, settings, Span::from_millis(2))
     }
 
@@ -40,7 +41,7 @@ impl Remote {
     }
 
     /// A write takes `write`.
-    fn writing_in(rt: Rt, settings: Settings, write: Span) -> Remote {
+    fn writing_in(rt: Rt, settings: impl Into<Setup>, write: Span) -> Remote {
         let memory = Arc::new(memory_of(Durability::Unstable));
         let delays = Delays {
             read: Span::from_millis(1),
@@ -369,8 +370,11 @@ fn writers_are_not_stopped_by_pages_for_whose_commit_nobody_comes() {
             let mut settings = Settings::of_mib(2);
             settings.writeback_interval = Span::ZERO;
             settings.dirty.dirty_bytes = 128 * PAGE as u64;
-            settings.policy.dirty_throttle = dirty_throttle;
-            let remote = Remote::with(rt.clone(), settings);
+            let policy = Policy {
+                dirty_throttle,
+                ..Policy::default()
+            };
+            let remote = Remote::with(rt.clone(), settings.under(policy));
             let file = remote.bench.open(0);
             // So little is dirty at any time that a flusher would not write it.
             for start in (0..200).step_by(8) {

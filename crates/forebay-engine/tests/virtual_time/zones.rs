@@ -1,9 +1,10 @@
 //! Zones and nodes: reserves, dirty pages in proportion, and when kswapd sleeps.
 
 use forebay_engine::lab::LabFile;
-use forebay_engine::{Counter, Policy, Settings};
+use forebay_engine::{Counter, Settings};
+use forebay_kernels::Policy;
 
-use forebay_engine::policy::{KswapdSleep, ZoneDirtyLimits};
+use forebay_kernels::policy::{KswapdSleep, ZoneDirtyLimits};
 
 use forebay_engine::settings::{NodeSettings, ZoneSettings};
 
@@ -80,9 +81,9 @@ fn dirty_percent_of_preferred(zone_dirty_limits: ZoneDirtyLimits) -> u64 {
             ..Policy::default()
         };
         let settings = Settings {
-            policy,
             ..with_zones(64, vec![zone("Large", 3, 0), zone("Preferred", 1, 0)])
-        };
+        }
+        .under(policy);
         let bench = Bench::with(rt.clone(), settings, |rt, _| {
             Arc::new(RateStore::new(rt, Arc::new(Void), Rate::bytes(10 << 20)))
         });
@@ -128,9 +129,9 @@ fn a_node_that_has_its_part_of_the_dirty_limit_is_passed_over() {
         };
         let settings = Settings {
             nodes: vec![node("near"), node("far")],
-            policy,
             ..Settings::of_mib(32)
-        };
+        }
+        .under(policy);
         let bench = Bench::with(rt.clone(), settings, |rt, _| {
             Arc::new(RateStore::new(rt, Arc::new(Void), Rate::bytes(4 << 20)))
         });
@@ -222,9 +223,9 @@ fn lowest_level_under(kswapd_sleep: KswapdSleep) -> (u64, ZoneStatistics) {
             ..Policy::default()
         };
         let settings = Settings {
-            policy,
             ..with_zones(32, vec![zone("DMA", 1, 1), zone("Normal", 15, 0)])
-        };
+        }
+        .under(policy);
         let bench = Bench::with(rt.clone(), settings, slow_reads);
         let file = endless(&bench).await;
         touch(&file, 0..10_000).await;

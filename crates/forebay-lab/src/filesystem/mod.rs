@@ -39,7 +39,7 @@ use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::units::byte_of;
-use forebay_engine::policy::{GivenUp, InodeCache};
+use forebay_engine::kernel::{GivenUp, InodeCache};
 use forebay_rt::Rt;
 use forebay_rt::wait::{Slot, WaitQueue};
 use forebay_store::{Failure, Geometry, Io, IoKind, ObjectId, Store};

@@ -23,13 +23,13 @@ pub enum ReclaimAnswer {
     Never,
 }
 
-impl From<ReclaimAnswer> for forebay_engine::policy::ReclaimWrites {
-    fn from(answer: ReclaimAnswer) -> forebay_engine::policy::ReclaimWrites {
+impl From<ReclaimAnswer> for forebay_engine::kernel::ReclaimWrites {
+    fn from(answer: ReclaimAnswer) -> forebay_engine::kernel::ReclaimWrites {
         match answer {
-            ReclaimAnswer::Always => forebay_engine::policy::ReclaimWrites::Always,
-            ReclaimAnswer::KswapdOnly => forebay_engine::policy::ReclaimWrites::KswapdOnly,
-            ReclaimAnswer::Allocated => forebay_engine::policy::ReclaimWrites::Allocated,
-            ReclaimAnswer::Never => forebay_engine::policy::ReclaimWrites::Never,
+            ReclaimAnswer::Always => forebay_engine::kernel::ReclaimWrites::Always,
+            ReclaimAnswer::KswapdOnly => forebay_engine::kernel::ReclaimWrites::KswapdOnly,
+            ReclaimAnswer::Allocated => forebay_engine::kernel::ReclaimWrites::Allocated,
+            ReclaimAnswer::Never => forebay_engine::kernel::ReclaimWrites::Never,
         }
     }
 }

@@ -274,7 +274,7 @@ fn an_empty_file_system_has_the_room_that_is_reported() {
         let storage = machine.storage.clone();
         let plan = &storage.file_systems[0];
         let booted =
-            crate::world::simulate(&machine, forebay_engine::Policy::default(), 1, false, &[]);
+            crate::world::simulate(&machine, forebay_kernels::Policy::default(), 1, false, &[]);
         let world = booted.expect("it can be switched on").world;
         let room_bytes = world.main_file_system().room_bytes();
         assert_eq!(storage.room_bytes_of(plan), Some(room_bytes), "{name}");

@@ -9,7 +9,7 @@ use crate::expect::Names;
 use crate::machine::{Machine, explained_in};
 use crate::workload::{MOST_BLOCK, MOST_PROCESSES};
 use forebay_base::Span;
-use forebay_engine::Policy;
+use forebay_kernels::Policy;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use toml::Spanned;

@@ -6,7 +6,8 @@ use crate::machine::Machine;
 use crate::probe::{FIGURES, RATES, rate_unit};
 use crate::workload::{Knobs, Work, Workload};
 use crate::world::WorldError;
-use forebay_engine::{Counter, Policy};
+use forebay_engine::Counter;
+use forebay_kernels::Policy;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A scenario as a workload: it has no knobs of its own.

@@ -8,8 +8,9 @@ use super::store::Tally;
 use super::verdict::Oracle;
 use super::world::World;
 use forebay_engine::lab::LabCache;
-use forebay_engine::policy::DirtyThrottle;
-use forebay_engine::{Counter, Policy, Statistics};
+use forebay_engine::{Counter, Statistics};
+use forebay_kernels::Policy;
+use forebay_kernels::policy::DirtyThrottle;
 
 /// Pages that a writer may dirty between two checks of the limits.
 const STRETCH_PAGES: u64 = 64;
@@ -17,7 +18,7 @@ const STRETCH_PAGES: u64 = 64;
 impl World {
     /// What holds at any moment.
     pub(super) fn judge_statistics(&self, statistics: &Statistics) {
-        if self.plan.settings.policy == Policy::default() {
+        if self.plan.policy == Policy::default() {
             let written = statistics.get(Counter::NrVmscanWriteFile);
             if written > 0 {
                 let what = format!("reclaim wrote {written} file pages (promise 4)");
@@ -34,7 +35,7 @@ impl World {
         let limit = self.highest_limit(limit);
         // What a store has above its part is left out of account for the other stores, up to the
         // limit.
-        let paced = self.plan.settings.policy.dirty_throttle == DirtyThrottle::Paced;
+        let paced = self.plan.policy.dirty_throttle == DirtyThrottle::Paced;
         let left_out = if paced && self.stores.len() > 1 {
             limit
         } else {
@@ -51,7 +52,7 @@ impl World {
         };
         // Up to 3.1 a writer pays afterwards, by writing itself. Calls that were given up and
         // stores that take nothing let it be ahead for longer.
-        let ahead = match self.plan.settings.policy.dirty_throttle {
+        let ahead = match self.plan.policy.dirty_throttle {
             DirtyThrottle::ForegroundPerStore | DirtyThrottle::Foreground => 4 * STRETCH_PAGES,
             _ => STRETCH_PAGES,
         };

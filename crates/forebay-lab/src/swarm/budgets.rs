@@ -5,7 +5,7 @@ use super::verdict::Oracle;
 use super::world::World;
 use forebay_base::{Prng, Span};
 use forebay_engine::MemoryError;
-use forebay_engine::policy::ReclaimThrottle;
+use forebay_kernels::policy::ReclaimThrottle;
 use std::sync::Arc;
 
 /// Changes the budget until the writers have ended. Then it gives all of it back.
@@ -102,7 +102,7 @@ fn may_stay_over(world: &World, over_bytes: u64, dirty_pages: u64) -> bool {
     let plan = &world.plan;
     // The first versions of waiting for progress sleep in vain at each priority of a pass: one pass
     // may last for five seconds.
-    let throttle = plan.settings.policy.reclaim_throttle;
+    let throttle = plan.policy.reclaim_throttle;
     let sleeps = matches!(
         throttle,
         ReclaimThrottle::PostedV2 | ReclaimThrottle::Linux516Rc

@@ -1,7 +1,9 @@
 //! The machine of a side world, and its cache.
 
 use forebay_engine::event::EventSink;
+use forebay_engine::lab::LabCache;
 use forebay_engine::{Cache, Parts, Settings};
+use forebay_kernels::Policy;
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use std::sync::Arc;
 
@@ -13,11 +15,16 @@ pub(super) fn machine_of(seed: u64) -> Virtual {
     })
 }
 
-/// A cache on the machine of `rt` that reports its events to `sink`.
-pub(super) fn open_cache(rt: &Rt, settings: Settings, sink: Option<Arc<dyn EventSink>>) -> Cache {
+/// A cache under `policy` on the machine of `rt` that reports its events to `sink`.
+pub(super) fn open_cache(
+    rt: &Rt,
+    settings: Settings,
+    policy: Policy,
+    sink: Option<Arc<dyn EventSink>>,
+) -> Cache {
     let parts = Parts {
         rt: rt.clone(),
         sink,
     };
-    Cache::with_parts(settings, parts).expect("the settings are good")
+    Cache::of_kernel(settings, parts, policy.kernel()).expect("the settings are good")
 }

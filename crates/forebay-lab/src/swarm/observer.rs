@@ -6,7 +6,7 @@ use super::plan::Plan;
 use super::verdict::{Oracle, Verdict};
 use forebay_base::Instant;
 use forebay_engine::event::{Event, EventSink, PauseLimit, PauseRecord};
-use forebay_engine::policy::DirtyThrottle;
+use forebay_kernels::policy::DirtyThrottle;
 use forebay_law::position::position;
 use std::sync::Arc;
 
@@ -35,8 +35,7 @@ impl Observer {
             reported,
             may_be_overdue: plan.may_hang() || plan.may_fail() || plan.may_be_held(),
             has_jumps: plan.has(Part::Jumps),
-            decides: plan.settings.policy.dirty_throttle == DirtyThrottle::Paced
-                && !plan.has(Part::Jumps),
+            decides: plan.policy.dirty_throttle == DirtyThrottle::Paced && !plan.has(Part::Jumps),
         }
     }
 

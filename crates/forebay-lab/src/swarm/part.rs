@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::store::Pace;
-use forebay_engine::policy::ReclaimWrites;
+use forebay_engine::kernel::ReclaimWrites;
 use forebay_engine::settings::BackingSettings;
 use forebay_store::Geometry;
 

@@ -5,10 +5,12 @@ use super::part::{Part, StorePlan};
 use super::store::Pace;
 use forebay_base::{PAGE_BYTES, Prng, Span};
 use forebay_engine::SyncError;
-use forebay_engine::policy::{Eviction, KswapdBalance, KswapdSleep, ReclaimWrites};
+use forebay_engine::kernel::ReclaimWrites;
 use forebay_engine::settings::ZoneSettings;
 use forebay_engine::settings::{BackingSettings, DirtyKnobs, NodeSettings};
-use forebay_engine::{AccessError, Policy, Settings};
+use forebay_engine::{AccessError, Settings};
+use forebay_kernels::Policy;
+use forebay_kernels::policy::{Eviction, KswapdBalance, KswapdSleep};
 use forebay_store::{Durability, Failure, Geometry, IoKind};
 use std::collections::BTreeSet;
 
@@ -38,6 +40,7 @@ pub(super) struct Plan {
     pub(super) settings: Settings,
     pub(super) stores: Vec<StorePlan>,
     pub(super) clients: u64,
+    pub(super) policy: Policy,
     /// Operations of each client.
     pub(super) operations: u64,
     /// Longest file, bytes.
@@ -62,14 +65,14 @@ impl Plan {
         let root = Prng::from_seed(seed).child("swarm");
         let mut chance = root.child("plan");
         let crashes = chance.chance(2, 5);
-        let mut settings = settings(&mut root.child("settings"));
+        let (mut settings, mut policy) = settings(&mut root.child("settings"));
         let store_count = 1 + chance.below(5) / 3;
         let mut of_stores = root.child("stores");
         let mut stores: Vec<StorePlan> = (0..store_count)
             .map(|_| StorePlan::draw(&mut of_stores, crashes))
             .collect();
-        draw_policy(&root, &mut settings.policy);
-        draw_units(&root, &mut settings.policy, &mut stores);
+        draw_policy(&root, &mut policy);
+        draw_units(&root, &mut policy, &mut stores);
         let frames = settings.memory_bytes / PAGE_BYTES as u64;
         let anonymous_pages = 16 + chance.below(frames);
         let swap_pages = if chance.chance(1, 3) {
@@ -102,6 +105,7 @@ impl Plan {
             crash_after: if crashes { 1 + chance.below(1_500) } else { 0 },
             drains_alone: chance.chance(1, 2) && settings.writeback_interval != Span::ZERO,
             settings: Settings::default(),
+            policy,
             is_loud: reduction.is_loud,
         };
         if plan.anonymous.is_some() && plan.swap_is_forgetful() {
@@ -129,7 +133,7 @@ impl Plan {
     fn squeeze(&mut self, chance: &mut Prng) {
         // Up to 4.7 kswapd never rests while a zone is below its min mark and frees a page now and
         // then. That takes for ever where work takes no time.
-        let rests = self.settings.policy.kswapd_balance == KswapdBalance::Node;
+        let rests = self.policy.kswapd_balance == KswapdBalance::Node;
         if !chance.chance(1, 5) || !rests || self.swap_refuses() {
             return;
         }
@@ -390,7 +394,7 @@ fn draw_units(root: &Prng, policy: &mut Policy, stores: &mut [StorePlan]) {
     }
 }
 
-fn settings(chance: &mut Prng) -> Settings {
+fn settings(chance: &mut Prng) -> (Settings, Policy) {
     let nodes = nodes(chance);
     let zones: u64 = nodes.iter().map(|node| node.zones.len() as u64).sum();
     let least_mib = if zones > 2 { 4 } else { 1 + zones };
@@ -401,7 +405,7 @@ fn settings(chance: &mut Prng) -> Settings {
     let pick = |chance: &mut Prng, of: &[u64]| of[chance.below(of.len() as u64) as usize];
     let (dirty, background) =
         [(20, 10), (20, 10), (40, 5), (5, 2), (80, 60)][chance.below(5) as usize];
-    Settings {
+    let settings = Settings {
         memory_bytes: (least_mib + chance.below(3)) << 20,
         nodes,
         dirty: DirtyKnobs {
@@ -425,9 +429,9 @@ fn settings(chance: &mut Prng) -> Settings {
         held_timeout: Span::from_millis(pick(chance, &[200, 5_000])),
         objects_limit: OBJECTS_LIMIT,
         prefault: false,
-        policy: without_endless_runs(policy),
         ..Settings::default()
-    }
+    };
+    (settings, without_endless_runs(policy))
 }
 
 /// The policy called `name`. From 4.8 to 4.11 kswapd never gave up: while it cannot reclaim, it
@@ -489,7 +493,7 @@ mod tests {
     fn half_of_the_runs_have_todays_policy() {
         let today = Policy::default();
         let has_it = |seed: &u64| {
-            let policy = Plan::draw(*seed, &Reduction::default()).settings.policy;
+            let policy = Plan::draw(*seed, &Reduction::default()).policy;
             let eviction = today.eviction;
             Policy { eviction, ..policy } == today
         };
@@ -502,7 +506,7 @@ mod tests {
         let drawn = |seed| {
             let plan = Plan::draw(seed, &Reduction::default());
             let has_unit = |store: &StorePlan| store.geometry.write_unit_pages > 1;
-            let is_s3_fifo = plan.settings.policy.eviction == Eviction::S3Fifo;
+            let is_s3_fifo = plan.policy.eviction == Eviction::S3Fifo;
             (is_s3_fifo, plan.stores.iter().any(has_unit))
         };
         let all: BTreeSet<(bool, bool)> = (0..100).map(drawn).collect();

@@ -11,8 +11,8 @@ use forebay_base::hash::TraceHash;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Prng, Span};
+use forebay_engine::kernel::PastFileSystem;
 use forebay_engine::lab::LabCache;
-use forebay_engine::policy::PastFileSystem;
 use forebay_engine::{AttachedStore, Cache, File, Parts};
 use forebay_rt::Rt;
 use forebay_rt::wait::{WaitQueue, waits_at};
@@ -99,7 +99,7 @@ impl World {
                 plan,
             ))),
         };
-        let cache = Cache::with_parts(plan.settings.clone(), parts)
+        let cache = Cache::of_kernel(plan.settings.clone(), parts, plan.policy.kernel())
             .expect("a plan's settings make a cache");
         images.resize_with(plan.stores.len(), Image::new);
         let stores = plan

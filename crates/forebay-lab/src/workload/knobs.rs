@@ -4,7 +4,7 @@ use super::Workload;
 use crate::machine::{Machine, MachineError, NFS, TWO_PAGES_BYTES, VOLUME};
 use forebay_base::Span;
 use forebay_base::units::parse_size;
-use forebay_engine::Policy;
+use forebay_kernels::Policy;
 use std::collections::BTreeMap;
 
 /// One setting of a workload.

@@ -12,10 +12,13 @@ use crate::probe::Watcher;
 use forebay_base::Span;
 use forebay_base::sync::Mutex;
 use forebay_base::units::pages_for;
+use forebay_engine::kernel::{CongestionSignal, PastFileSystem};
 use forebay_engine::lab::LabCache;
-use forebay_engine::policy::{CongestionSignal, DirtyThrottle, PastFileSystem};
 use forebay_engine::settings::{BackingSettings, Elastic, PageMemory};
-use forebay_engine::{Cache, Parts, Policy, Settings};
+use forebay_engine::{Cache, Parts, Settings};
+use forebay_kernels::Policy;
+use forebay_kernels::policy::DirtyThrottle;
+use forebay_law::pause::Tick;
 use forebay_rt::wait::Gate;
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{FaultStore, ObjectId, Store};
@@ -111,10 +114,16 @@ pub(crate) fn simulate(
         rt: rt.clone(),
         sink: Some(watcher.clone()),
     };
-    let cache = Cache::with_parts(settings(machine, policy, memory), parts)?;
+    let pause_tick = Tick::of_ms(machine.pause_tick.as_millis());
+    let cache = Cache::of_kernel(
+        settings(machine, memory),
+        parts,
+        policy.kernel_with_tick(pause_tick),
+    )?;
     let devices = build_devices(machine, &rt)?;
-    let (file_systems, faults) = attach_file_systems(machine, &rt, (&cache, &devices), faulty)?;
-    attach_swap(machine, &cache, &devices)?;
+    let (file_systems, faults) =
+        attach_file_systems(machine, &rt, (&cache, policy, &devices), faulty)?;
+    attach_swap(machine, policy, &cache, &devices)?;
     let hardware = Hardware {
         file_systems,
         devices,
@@ -182,8 +191,9 @@ pub(crate) fn on_folder(
         rt: rt.clone(),
         sink: Some(watcher.clone()),
     };
-    let settings = settings(machine, policy, PageMemory::Real);
-    let cache = Cache::with_parts(settings, parts)?;
+    let settings = settings(machine, PageMemory::Real);
+    let pause_tick = Tick::of_ms(machine.pause_tick.as_millis());
+    let cache = Cache::of_kernel(settings, parts, policy.kernel_with_tick(pause_tick))?;
     let mut file_systems = Vec::new();
     for plan in &machine.storage.file_systems {
         let (store, volume) = scratch.folder(&plan.name)?;
@@ -210,7 +220,7 @@ pub(crate) fn on_folder(
     Ok((world, scratch))
 }
 
-fn settings(machine: &Machine, policy: Policy, page_memory: PageMemory) -> Settings {
+fn settings(machine: &Machine, page_memory: PageMemory) -> Settings {
     Settings {
         memory_bytes: machine.memory.all_managed_pages() * 4096,
         nodes: machine.memory.settings(),
@@ -221,12 +231,10 @@ fn settings(machine: &Machine, policy: Policy, page_memory: PageMemory) -> Setti
             floor_bytes: plan.floor_bytes,
         }),
         tick: machine.tick,
-        pause_tick: machine.pause_tick,
         answer_timeout: ANSWER_TIMEOUT,
         held_timeout: ANSWER_TIMEOUT,
         objects_limit: OBJECTS_LIMIT,
         page_memory,
-        policy,
         ..Settings::default()
     }
 }
@@ -318,7 +326,7 @@ fn mount(rt: &Rt, plan: &FileSystemPlan, device: &BootedDevice, swap_bytes: u64)
 fn attach_file_systems(
     machine: &Machine,
     rt: &Rt,
-    (cache, devices): (&Cache, &[NamedDevice]),
+    (cache, policy, devices): (&Cache, Policy, &[NamedDevice]),
     faulty: &[String],
 ) -> Result<(Vec<FileSystem>, Vec<NamedFaults>), RunError> {
     let (mut file_systems, mut faults) = (Vec::new(), Vec::new());
@@ -346,14 +354,19 @@ fn attach_file_systems(
         file_systems.push(FileSystem {
             name: plan.name.clone(),
             kind: plan.kind.clone(),
-            attached: cache.attach_past(store, backing, past)?,
+            attached: cache.attach_past(store, backing, policy.asks(past))?,
             volume,
         });
     }
     Ok((file_systems, faults))
 }
 
-fn attach_swap(machine: &Machine, cache: &Cache, devices: &[NamedDevice]) -> Result<(), RunError> {
+fn attach_swap(
+    machine: &Machine,
+    policy: Policy,
+    cache: &Cache,
+    devices: &[NamedDevice],
+) -> Result<(), RunError> {
     let Some(swap) = machine.storage.swap else {
         return Ok(());
     };
@@ -369,7 +382,11 @@ fn attach_swap(machine: &Machine, cache: &Cache, devices: &[NamedDevice]) -> Res
         congestion: Some(swap_device.congestion()),
         ..PastFileSystem::default()
     };
-    let attached = cache.attach_past(Arc::new(store), BackingSettings::default(), past)?;
+    let attached = cache.attach_past(
+        Arc::new(store),
+        BackingSettings::default(),
+        policy.asks(past),
+    )?;
     cache.set_swap(&attached, ObjectId(0), swap.bytes)?;
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! What a read should bring in: the page it wants, and the pages that the laws of readahead add.
 
 use crate::parts::Files;
-use crate::policy::Readahead;
 use crate::state::index::key;
 use crate::state::object::ObjectState;
 use crate::state::stream::{Stream, StreamState};
@@ -146,7 +145,7 @@ impl Files {
         (stream, state): (&Stream, &StreamState),
         touch: Touch,
     ) -> u64 {
-        if self.settings.policy.readahead == Readahead::Fixed || state.max_pages == 0 {
+        if self.pages.kernel.values.readahead_is_fixed || state.max_pages == 0 {
             return state.max_pages;
         }
         stream.change(|state| state.asked_end = touch.page + touch.request_pages.max(1));

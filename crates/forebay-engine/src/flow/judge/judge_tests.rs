@@ -5,9 +5,8 @@ use crate::cache::Cache;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::file::File;
-use crate::flow::history::Older;
+use crate::flow::reclaim::Today;
 use crate::lists::List;
-use crate::policy::Policy;
 use forebay_base::PAGE_BYTES;
 use forebay_law::scan::TOP_PRIORITY;
 use forebay_rt::{Virtual, VirtualSettings};
@@ -16,11 +15,10 @@ use std::sync::Arc;
 
 const PAGES: u64 = 20;
 
-/// Runs `test` on a cache of 4 MiB under the preset `name`, with a file of 20 pages.
-fn with_file<F: Future<Output = ()>>(name: &str, test: impl FnOnce(Cache, File) -> F) {
+/// Runs `test` on a cache of 4 MiB with a file of 20 pages.
+fn with_file<F: Future<Output = ()>>(test: impl FnOnce(Cache, File) -> F) {
     let world = Virtual::new(VirtualSettings::default());
-    let policy = Policy::preset(name).expect("a preset of this name");
-    let cache = Cache::small_under(&world.rt(), 4, policy);
+    let cache = Cache::small(&world.rt(), 4);
     let store = cache.attach(Arc::new(MemoryStore::new()));
     let store = store.expect("the store is well");
     cache
@@ -42,7 +40,7 @@ fn judged(engine: &Engine, list: List, rounds: u32, control: &mut ScanControl<'_
         let batch = engine.memory.isolate(zone, list, PAGES);
         let judged = engine
             .reclaim
-            .judge_batch(&Older::of(&engine.reclaim), &batch, control);
+            .judge_batch(&Today(&engine.reclaim), &batch, control);
         met.immediate += judged.tally.immediate;
         met.gate_closed += judged.tally.gate_closed;
         met.paged_out += judged.tally.paged_out;
@@ -57,7 +55,7 @@ fn judged(engine: &Engine, list: List, rounds: u32, control: &mut ScanControl<'_
 /// that it wrote count towards the price of their list.
 #[test]
 fn each_page_that_goes_to_swap_is_counted() {
-    with_file("linux-6.16", |cache, _file| async move {
+    with_file(|cache, _file| async move {
         let memory = cache.anonymous(1 << 20).expect("swap is set");
         let bytes = vec![1; PAGES as usize * PAGE_BYTES];
         memory.write_at(&bytes, 0).await.expect("memory takes it");
@@ -67,42 +65,6 @@ fn each_page_that_goes_to_swap_is_counted() {
         let written = cache.statistics().get(Counter::NrVmscanWrite);
         assert_eq!(written, PAGES);
     });
-}
-
-/// Spec/reclaim.md 3.3: before 3.11 a caller does not write to a congested store, unless it is the
-/// one to which it is writing anyway. Kswapd always writes.
-#[test]
-fn a_caller_writes_to_no_congested_store_except_its_own() {
-    let cases = [
-        (Who::Direct, None, false),
-        (Who::Direct, Some(1), false),
-        (Who::Direct, Some(0), true),
-        (Who::Kswapd, None, true),
-    ];
-    for (who, own_store, writes) in cases {
-        with_file("linux-3.0", |cache, file| async move {
-            let bytes = vec![1; PAGES as usize * PAGE_BYTES];
-            file.write_at(&bytes, 0).await.expect("memory takes it");
-            let engine = &file.handle.engine;
-            let backing = engine.dirty.stores.get(0);
-            engine
-                .reclaim
-                .congestion
-                .note(&backing.older.congested, true);
-            let mut control = control(who);
-            control.own_store = own_store;
-            let (met, paged_out) = judged(engine, List::InactiveFile, 2, &mut control);
-            let asked = cache.statistics().get(Counter::NrVmscanWriteFile);
-            assert_eq!(paged_out, asked, "{who:?} {own_store:?}");
-            let (wanted, closed) = if writes { (PAGES, 0) } else { (0, PAGES) };
-            assert_eq!(asked, wanted, "{who:?} {own_store:?}");
-            assert!(met.gate_closed >= closed && (closed > 0 || met.gate_closed == 0));
-            engine
-                .reclaim
-                .congestion
-                .note(&backing.older.congested, false);
-        });
-    }
 }
 
 /// Spec/reclaim.md 3.1: kswapd waits for pages that it meets under writeback again, if all that
@@ -115,11 +77,8 @@ fn kswapd_alone_waits_for_pages_that_it_met_before_and_only_if_all_are_like_them
         (Who::Kswapd, false, true, 0),
         (Who::Direct, true, true, 0),
     ];
-    for (preset, case) in ["linux-4.11", "linux-6.16", "forebay"]
-        .into_iter()
-        .flat_map(|preset| cases.map(|case| (preset, case)))
-    {
-        with_file(preset, |_cache, file| async move {
+    for case in cases {
+        with_file(|_cache, file| async move {
             let (who, is_met_before, all_are_like_it, expected) = case;
             let mut bytes = vec![0; PAGES as usize * PAGE_BYTES];
             let read = file.read_at(&mut bytes, 0).await;
@@ -131,15 +90,15 @@ fn kswapd_alone_waits_for_pages_that_it_met_before_and_only_if_all_are_like_them
             let met = if is_met_before { flag::RECLAIM } else { 0 };
             let (zone, list) = (&memory.zones[0], List::InactiveFile);
             let batch = memory.isolate(zone, list, PAGES);
-            assert_eq!(batch.frames.len() as u64, PAGES, "{preset}");
+            assert_eq!(batch.frames.len() as u64, PAGES);
             for &frame in batch.frames.as_slice() {
                 memory.frames.set(frame, flag::WRITEBACK | met);
             }
             let judged =
                 engine
                     .reclaim
-                    .judge_batch(&Older::of(&engine.reclaim), &batch, &mut control(who));
-            assert_eq!(judged.tally.immediate, expected, "{preset} {case:?}");
+                    .judge_batch(&Today(&engine.reclaim), &batch, &mut control(who));
+            assert_eq!(judged.tally.immediate, expected, "{case:?}");
             for &frame in batch.frames.as_slice() {
                 memory.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);
             }

@@ -1,12 +1,12 @@
 //! What stands in the way of freeing a page, and what then becomes of the page.
 
 use crate::counters::Counter;
-use crate::flow::reclaim::Tally;
 use crate::parts::{Pages, Reclaim};
 use crate::state::frame::{ExclusiveHold, flag};
+use crate::state::tally::Tally;
 
 /// What becomes of a page.
-pub(crate) enum Fate {
+pub enum Fate {
     Free,
     Activate,
     /// To the active list, because it cannot be freed now.
@@ -22,7 +22,7 @@ impl Pages {
     /// The fate of a page whose write has not ended: it is marked and goes out of reclaim's way,
     /// and is freed when the write has ended. A page that is `met_again`, when every page that
     /// reclaim meets is like it, makes kswapd wait.
-    pub(crate) fn leave_in_writeback(
+    pub fn leave_in_writeback(
         &self,
         hold: &ExclusiveHold<'_>,
         met_again: bool,
@@ -38,7 +38,7 @@ impl Pages {
     }
 
     /// Marks a dirty file page, so that it is freed as soon as its flusher has written it.
-    pub(crate) fn leave_dirty_file(&self, hold: &ExclusiveHold<'_>) -> Fate {
+    pub fn leave_dirty_file(&self, hold: &ExclusiveHold<'_>) -> Fate {
         self.memory.frames.set(hold.frame(), flag::RECLAIM);
         self.accounts.count(Counter::NrVmscanImmediateReclaim, 1);
         Fate::OutOfTheWay
@@ -46,7 +46,7 @@ impl Pages {
 
     /// The fate of a dirty anonymous page that has a slot of swap: it is written, unless swap
     /// refused it just now.
-    pub(crate) fn page_out_or_put_off(&self, hold: &ExclusiveHold<'_>) -> Fate {
+    pub fn page_out_or_put_off(&self, hold: &ExclusiveHold<'_>) -> Fate {
         if hold.word() & flag::FAILED != 0 && !self.takes_swap_retry() {
             Fate::OutOfTheWay
         } else {
@@ -57,7 +57,7 @@ impl Pages {
 
 impl Reclaim {
     /// Whether the store of a page is congested.
-    pub(crate) fn meets_congestion(&self, hold: &ExclusiveHold<'_>) -> bool {
+    pub fn meets_congestion(&self, hold: &ExclusiveHold<'_>) -> bool {
         let is_congested = || {
             let object = self.pages.objects.of_page(hold.owner());
             self.dirty.backing_of(&object).is_congested()

@@ -2,9 +2,6 @@
 
 use super::*;
 use crate::cache::{AttachedStore, Cache};
-use crate::engine::Engine;
-use crate::flow::history::Older;
-use crate::policy::Policy;
 use crate::settings::{NodeSettings, Parts, Settings, Watermarks, ZoneSettings};
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::{PAGE_BYTES, Span};
@@ -14,40 +11,12 @@ use forebay_store::{MemoryStore, ObjectId};
 use std::sync::Arc;
 
 /// A cache of 4 MiB over a store in memory.
-fn small_cache(rt: &Rt, policy: Policy) -> (Cache, AttachedStore) {
-    let cache = Cache::small_under(rt, 4, policy);
+fn small_cache(rt: &Rt) -> (Cache, AttachedStore) {
+    let cache = Cache::small(rt, 4);
     let store = cache
         .attach(Arc::new(MemoryStore::new()))
         .expect("the store is well");
     (cache, store)
-}
-
-/// A kswapd that has given up ages nothing, so a caller that reclaims for itself has to.
-#[test]
-fn a_pass_of_a_caller_ages_active_memory_though_none_is_inactive() {
-    let world = Virtual::new(VirtualSettings::default());
-    let rt = world.rt();
-    world.run(async move {
-        let policy = Policy::preset("linux-4.11").expect("a preset of this name");
-        let (cache, store) = small_cache(&rt, policy);
-        cache
-            .set_swap(&store, ObjectId(9), 4 << 20)
-            .expect("there is room for swap");
-        let memory = cache.anonymous(1 << 20).expect("swap is set");
-        let bytes = vec![1; 100 * PAGE_BYTES];
-        memory.write_at(&bytes, 0).await.expect("memory takes it");
-        let engine = &memory.handle.engine;
-        let zone = &engine.memory.zones[0];
-        let lists = engine.memory.lists.of(zone.number);
-        let before = lists.sizes();
-        assert_eq!((before.inactive_anon, before.active_anon), (0, 100));
-        let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
-        engine
-            .reclaim
-            .shrink_zone(&Older::of(&engine.reclaim), zone, &mut control)
-            .await;
-        assert_eq!(lists.sizes().inactive_anon, Batch::LIMIT as u64);
-    });
 }
 
 /// Spec/reclaim.md 4.5: whoever frees a page of a hopeless node, its kswapd may be woken again.
@@ -56,7 +25,7 @@ fn a_pass_that_frees_pages_gives_its_node_hope_again() {
     let world = Virtual::new(VirtualSettings::default());
     let rt = world.rt();
     world.run(async move {
-        let (cache, store) = small_cache(&rt, Policy::default());
+        let (cache, store) = small_cache(&rt);
         let file = cache
             .open(&store, ObjectId(1), 1 << 20)
             .expect("a new object opens");
@@ -76,7 +45,7 @@ fn a_pass_that_frees_pages_gives_its_node_hope_again() {
             engine
                 .reclaim
                 .shrink_node(
-                    &Older::of(&engine.reclaim),
+                    &Today(&engine.reclaim),
                     node,
                     node.top_class(),
                     &mut control,
@@ -105,7 +74,7 @@ fn a_caller_that_frees_pages_wakes_a_kswapd_that_gave_up() {
         };
         let settings = Settings {
             nodes: vec![NodeSettings { zones: vec![zone] }],
-            ..Settings::small(4, Policy::default())
+            ..Settings::small(4)
         };
         let parts = Parts {
             rt: rt.clone(),
@@ -143,35 +112,6 @@ fn a_caller_that_frees_pages_wakes_a_kswapd_that_gave_up() {
     });
 }
 
-/// Spec/reclaim.md 2.5: the lists are in balance, and pages came back that were evicted too early.
-#[test]
-fn from_4_12_on_refaults_open_the_active_file_list() {
-    for (preset, opens) in [
-        ("linux-3.3", false),
-        ("linux-4.11", false),
-        ("linux-4.11+keepawake", false),
-        ("linux-5.15", true),
-        ("linux-6.16", true),
-        ("forebay", false),
-    ] {
-        let policy = Policy::preset(preset).expect("a preset of this name");
-        let world = Virtual::new(VirtualSettings::default());
-        let engine = Engine::alone(world.rt(), policy);
-        let control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
-        let may_deactivate = || {
-            engine
-                .pages
-                .scan_inputs(&engine.memory.zones[0], &control)
-                .may_deactivate_file
-        };
-        assert!(!may_deactivate(), "{preset}: no page has come back");
-        engine.memory.nodes[0].note_refault(true);
-        assert_eq!(may_deactivate(), opens, "{preset}");
-        engine.memory.nodes[0].note_refaults();
-        assert!(!may_deactivate(), "{preset}: none since the last run");
-    }
-}
-
 /// Pages that one pass over a zone of clean pages frees, in a cache of `mib` MiB without memory.
 fn freed_in_a_pass(mib: u64, who: Who, priority: u32) -> u64 {
     let world = Virtual::new(VirtualSettings::default());
@@ -182,7 +122,6 @@ fn freed_in_a_pass(mib: u64, who: Who, priority: u32) -> u64 {
         let settings = Settings {
             memory_bytes: mib << 20,
             page_memory: crate::settings::PageMemory::Phantom,
-            policy: Policy::preset("linux-6.16").expect("a preset of this name"),
             ..Settings::default()
         };
         let parts = Parts {
@@ -211,7 +150,7 @@ fn freed_in_a_pass(mib: u64, who: Who, priority: u32) -> u64 {
         engine
             .reclaim
             .shrink_zone(
-                &Older::of(&engine.reclaim),
+                &Today(&engine.reclaim),
                 zone.expect("there is one"),
                 &mut control,
             )
@@ -237,14 +176,12 @@ fn only_the_first_pass_of_a_caller_goes_on_past_its_goal() {
 fn a_pass_that_looks_at_its_whole_goal_makes_kswapd_no_more_urgent() {
     let world = Virtual::new(VirtualSettings::default());
     let ring = Arc::new(crate::event::EventRing::new(1_000));
-    let policy = Policy::preset("linux-6.16").expect("a preset of this name");
     let parts = Parts {
         rt: world.rt(),
         sink: Some(ring.clone()),
     };
     world.run(async move {
-        let cache =
-            Cache::with_parts(Settings::small(4, policy), parts).expect("the settings are good");
+        let cache = Cache::with_parts(Settings::small(4), parts).expect("the settings are good");
         let store = cache
             .attach(Arc::new(MemoryStore::new()))
             .expect("the store is well");
@@ -269,7 +206,7 @@ fn a_pass_that_looks_at_its_whole_goal_makes_kswapd_no_more_urgent() {
         file.read_at(&mut bytes, 0).await.expect("it is there");
         let _ = engine
             .reclaim
-            .reclaim_until(&Older::of(&engine.reclaim), node, 0, || false)
+            .reclaim_until(&Today(&engine.reclaim), node, 0, || false)
             .await;
         let looked_at: u64 = ring
             .latest()

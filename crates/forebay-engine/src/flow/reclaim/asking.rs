@@ -9,19 +9,19 @@ use forebay_law::shrink::{DEFAULT_SEEKS, Demand};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A cache as the law of demands sees it.
-pub(crate) struct Asked {
+pub struct Asked {
     /// Objects that it could free.
-    pub(crate) freeable: u64,
+    pub freeable: u64,
     /// Objects that earlier passes could not ask.
-    pub(crate) deferred: u64,
+    pub deferred: u64,
     /// What one object costs to make again.
-    pub(crate) seeks: u64,
+    pub seeks: u64,
 }
 
 impl Reclaim {
     /// Asks the program's own caches for what `demand` says. One that panics is asked no more: its
     /// state may be broken, and the task that asks, kswapd perhaps, has to go on.
-    pub(crate) fn ask_shrinkers(&self, demand: impl Fn(&Asked) -> Demand) {
+    pub fn ask_shrinkers(&self, demand: impl Fn(&Asked) -> Demand) {
         for registered in self.capacity.shrinkers.all() {
             let Some(shrinker) = registered.shrinker() else {
                 continue;
@@ -39,7 +39,7 @@ impl Reclaim {
     }
 
     /// Asks for the memory of closed files without pages, which is of use to nobody else.
-    pub(crate) fn ask_closed_files(&self, demand: impl Fn(&Asked) -> Demand) {
+    pub fn ask_closed_files(&self, demand: impl Fn(&Asked) -> Demand) {
         let owed = &self.capacity.shrinkers.closed_files;
         let mut demand = demand(&Asked {
             freeable: self.pages.objects.closed_count(),

@@ -2,11 +2,13 @@
 
 use crate::counters::Counter;
 use crate::event::Event;
-use crate::flow::reclaim::{ScanControl, Steps, Tally, Who};
+use crate::flow::reclaim::Steps;
 use crate::lists::{Effort, List};
 use crate::memory::Isolated;
 use crate::parts::{Pages, Reclaim};
 use crate::state::flusher_requests::FlusherWork;
+use crate::state::scan_control::{ScanControl, Who};
+use crate::state::tally::Tally;
 use crate::state::zone::Zone;
 use forebay_base::sync::atomic::Ordering;
 use forebay_rt::{Charge, Work};

@@ -7,7 +7,7 @@ use forebay_law::shrink::{ShrinkInputs, demand};
 
 impl Reclaim {
     /// Asks every cache beside the pages for its part, after a pass of this priority.
-    pub(crate) fn shrink_caches(&self, priority: u32) {
+    pub fn shrink_caches(&self, priority: u32) {
         let by_priority = |asked: &Asked| {
             demand(&ShrinkInputs {
                 freeable: asked.freeable,

@@ -1,12 +1,14 @@
 //! The steps of a run of reclaim in which kernels differ. Today's are the default bodies.
-//! What older kernels do instead is in `flow/history`; the passes call whichever they were given.
+//! What older kernels do instead is in `forebay-kernels`; the passes call those that they were
+//! given.
 
 use crate::flow::judge::stays::Fate;
-use crate::flow::reclaim::{ScanControl, Tally, Who};
 use crate::lists::List;
 use crate::parts::Reclaim;
 use crate::state::frame::ExclusiveHold;
 use crate::state::node::Node;
+use crate::state::scan_control::{ScanControl, Who};
+use crate::state::tally::Tally;
 use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_law::history::PagesLookedAt;
@@ -14,7 +16,11 @@ use forebay_law::throttle::ThrottleReason;
 
 /// What a run of reclaim does at each of its steps. The methods are in the order of the run, and
 /// their bodies are what today's kernel does.
-pub(crate) trait Steps: Sized {
+#[expect(
+    async_fn_in_trait,
+    reason = "a run is generic over its steps, and whoever boxes one names a type"
+)]
+pub trait Steps: Sized {
     /// The part that reclaims.
     fn reclaim(&self) -> &Reclaim;
 
@@ -97,7 +103,7 @@ pub(crate) trait Steps: Sized {
 
 /// Today's steps.
 #[derive(Clone, Copy)]
-pub(crate) struct Today<'a>(pub(crate) &'a Reclaim);
+pub struct Today<'a>(pub &'a Reclaim);
 
 impl Steps for Today<'_> {
     fn reclaim(&self) -> &Reclaim {

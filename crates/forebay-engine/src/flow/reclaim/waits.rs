@@ -5,11 +5,12 @@
 use crate::accounting::calls::Waiting;
 use crate::counters::Counter;
 use crate::event::Event;
-use crate::flow::reclaim::{ScanControl, Steps, Who};
+use crate::flow::reclaim::Steps;
 use crate::lists::List;
 use crate::parts::Reclaim;
 use crate::state::backing::Backing;
 use crate::state::node::Node;
+use crate::state::scan_control::{ScanControl, Who};
 use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
@@ -20,7 +21,7 @@ use forebay_rt::wait::Gate;
 
 impl Reclaim {
     /// Raises flags and waits by what the pass met (spec/reclaim.md 3.5, T7).
-    pub(crate) async fn throttle_after_pass(
+    pub async fn throttle_after_pass(
         &self,
         steps: &impl Steps,
         node: &Node,
@@ -59,7 +60,7 @@ impl Reclaim {
     }
 
     /// Waits because nothing was freed, or ends such waits of others (spec/reclaim.md 5.6).
-    pub(crate) async fn wait_for_progress(
+    pub async fn wait_for_progress(
         &self,
         steps: &impl Steps,
         node: &Node,
@@ -86,7 +87,7 @@ impl Reclaim {
 
     /// Lets a caller wait once while too many pages are off the lists already. False if it gives
     /// up.
-    pub(crate) async fn passes_isolated(
+    pub async fn passes_isolated(
         &self,
         steps: &impl Steps,
         zone: &Zone,
@@ -123,7 +124,7 @@ impl Reclaim {
 
     /// Waits until `backing` has fewer writes under way than the first of `rooms`, or than the
     /// second once a write has ended meanwhile.
-    pub(crate) async fn wait_for_room(
+    pub async fn wait_for_room(
         &self,
         backing: &Backing,
         rooms: [u32; 2],
@@ -148,11 +149,7 @@ impl Reclaim {
 
     /// Lets a reclaimer wait until the file system has written an inode that it gives up. False if
     /// that takes too long.
-    pub(crate) async fn wait_for_inode(
-        &self,
-        writing: &Gate,
-        control: &mut ScanControl<'_>,
-    ) -> bool {
+    pub async fn wait_for_inode(&self, writing: &Gate, control: &mut ScanControl<'_>) -> bool {
         let deadline = control.waits_until(self.rt.now(), self.settings.answer_timeout);
         let _waiting = self.waits_for_reason(control, ThrottleReason::Writeback);
         let is_written = self
@@ -168,7 +165,7 @@ impl Reclaim {
     }
 
     /// Waits for the event of `reason` on `node` (spec/reclaim.md 5.4), or for `timeout`.
-    pub(crate) async fn wait_for_reason(
+    pub async fn wait_for_reason(
         &self,
         node: &Node,
         who: Who,

@@ -11,11 +11,11 @@ use forebay_law::watermark::Watermarks;
 
 impl Zone {
     /// Frames that the zone may have: its marks and limits are computed from this.
-    pub(crate) fn managed_pages(&self) -> u64 {
+    pub fn managed_pages(&self) -> u64 {
         self.size.managed_pages.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn marks(&self) -> Watermarks {
+    pub fn marks(&self) -> Watermarks {
         let [min, low, high] = &self.size.marks;
         Watermarks {
             min: min.load(Ordering::Relaxed),
@@ -25,12 +25,12 @@ impl Zone {
     }
 
     /// Free frames that requests of `class` must leave.
-    pub(crate) fn lowmem_reserve(&self, class: usize) -> u64 {
+    pub fn lowmem_reserve(&self, class: usize) -> u64 {
         self.size.lowmem_reserve[class].load(Ordering::Relaxed)
     }
 
     /// The same for every class.
-    pub(crate) fn lowmem_reserves(&self) -> Vec<u64> {
+    pub fn lowmem_reserves(&self) -> Vec<u64> {
         let reserves = self.size.lowmem_reserve.iter();
         reserves
             .map(|pages| pages.load(Ordering::Relaxed))

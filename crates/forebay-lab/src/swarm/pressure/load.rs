@@ -4,9 +4,10 @@ use super::super::client::PAGE;
 use super::super::plan::zone;
 use super::super::scene::{Crew, Scene, Site};
 use forebay_base::{Prng, Span};
-use forebay_engine::policy::Eviction;
+use forebay_engine::Settings;
 use forebay_engine::settings::{DirtyKnobs, NodeSettings};
-use forebay_engine::{Policy, Settings};
+use forebay_kernels::Policy;
+use forebay_kernels::policy::Eviction;
 
 /// How long readers rest together in each second of a scene that has calms: longer than the nap of
 /// kswapd before it sleeps.
@@ -43,16 +44,12 @@ impl Load {
             // The distance of the marks: reclaim frees 32 pages at a time, and may pass near ones
             // at once.
             watermark_scale_factor: [10, 100, 500][chance.below(3) as usize],
-            policy: Policy {
-                eviction: if is_s3 {
-                    Eviction::S3Fifo
-                } else {
-                    Eviction::TwoLists
-                },
-                ..Policy::default()
-            },
             ..scene.settings
         };
+        let mut policy = Policy::default();
+        if is_s3 {
+            policy.eviction = Eviction::S3Fifo;
+        }
         let is_unstable = chance.chance(1, 4);
         let (writers, scanners, rereaders) =
             (chance.below(4), 1 + chance.below(3), chance.below(3));
@@ -85,6 +82,7 @@ impl Load {
         Load {
             scene: Scene {
                 settings,
+                policy,
                 sites,
                 window,
                 change_after: window,

@@ -4,6 +4,7 @@ use super::super::client::PAGE;
 use forebay_base::Span;
 use forebay_engine::Settings;
 use forebay_engine::settings::{BackingSettings, PageMemory};
+use forebay_kernels::Policy;
 use forebay_store::{Durability, Fault, Rate};
 use std::fmt;
 
@@ -15,6 +16,7 @@ pub(in super::super) const ENDLESS: u64 = u64::MAX >> 16;
 pub struct Scene {
     pub(in super::super) name: String,
     pub(in super::super) settings: Settings,
+    pub(in super::super) policy: Policy,
     pub(in super::super) sites: Vec<Site>,
     /// Nothing is measured before this has passed.
     pub(in super::super) warm_up: Span,
@@ -87,6 +89,7 @@ impl Scene {
     pub(in super::super) fn of(memory_bytes: u64, sites: Vec<Site>, window: Span) -> Scene {
         Scene {
             name: String::new(),
+            policy: Policy::default(),
             settings: Settings {
                 memory_bytes,
                 page_memory: PageMemory::Phantom,

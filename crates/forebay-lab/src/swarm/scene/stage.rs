@@ -75,7 +75,7 @@ impl Stage {
         ];
         let watch = Arc::new(Watch::new(rt.clone(), observers));
         let events = Arc::new(Events(watch.clone()));
-        let cache = open_cache(&rt, scene.settings.clone(), Some(events));
+        let cache = open_cache(&rt, scene.settings.clone(), scene.policy, Some(events));
         watch.begin(&cache);
         let stores = scene.sites.iter().enumerate();
         let stores = stores.map(|(number, site)| attach((&rt, &cache), &watch, number, site));

@@ -16,6 +16,7 @@ use forebay_base::sync::atomic::Ordering;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Prng, Span};
 use forebay_engine::{Cache, File, Settings};
+use forebay_kernels::Policy;
 use forebay_rt::{Rt, Task};
 use forebay_store::ObjectId;
 use forebay_volume::{
@@ -75,7 +76,7 @@ impl Process {
             writeback_interval: Span::from_millis(200),
             ..Settings::default()
         };
-        let cache = open_cache(rt, settings, None);
+        let cache = open_cache(rt, settings, Policy::default(), None);
         let store = cache
             .attach(front.clone())
             .expect("a new cache takes a store");

@@ -273,6 +273,7 @@ mod tests {
     use super::super::super::super::null_store::NullStore;
     use super::*;
     use forebay_engine::{Cache, Settings};
+    use forebay_kernels::Policy;
     use forebay_rt::{Virtual, VirtualSettings, block_on};
     use forebay_store::{Durability, MemoryStore, Rate, RateStore};
 
@@ -285,7 +286,7 @@ mod tests {
             let medium =
                 RateStore::new(rt.clone(), Arc::new(MemoryStore::new()), Rate::bytes(PAGE));
             let meter = Meter::new(rt.clone(), Arc::new(medium), false, None);
-            let cache = open_cache(&rt, Settings::default(), None);
+            let cache = open_cache(&rt, Settings::default(), Policy::default(), None);
             let store = cache.attach(Arc::new(Metered(meter.clone()))).unwrap();
             let file = cache.open(&store, ObjectId(3), 0).unwrap();
             file.write_at(&[1; PAGE as usize], 0).await.unwrap();

@@ -23,7 +23,7 @@ const LOOK: Span = Span::from_millis(10);
 /// # Errors
 /// If the system has no thread left for a writer.
 pub(super) async fn play(rt: Rt, scene: &Scene) -> io::Result<Measured> {
-    let cache = open_cache(&rt, scene.settings.clone(), None);
+    let cache = open_cache(&rt, scene.settings.clone(), scene.policy, None);
     let mut stage = Stage {
         rt,
         cache,

@@ -1,15 +1,16 @@
 //! Before 3.2: a writer that dirties too fast writes its store's pages itself, and naps ever longer
 //! (spec/writeback.md 6).
 
-use crate::counters::Counter;
-use crate::event::Event;
-use crate::parts::Throttle;
 use crate::policy::DirtyThrottle;
-use crate::state::backing::Backing;
-use crate::state::dirtier::Dirtier;
-use crate::state::waits::Waits;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
+use forebay_engine::counters::Counter;
+use forebay_engine::event::Event;
+use forebay_engine::parts::Throttle;
+use forebay_engine::state::backing::Backing;
+use forebay_engine::state::dirtier::Dirtier;
+use forebay_engine::state::payer::Payer;
+use forebay_engine::state::waits::Waits;
 use forebay_law::blame::Cause;
 use forebay_law::history::{
     TaskLimits, foreground_chunk, foreground_ratelimit, next_nap_ms, task_limits,
@@ -92,13 +93,13 @@ impl Foreground<'_> {
 
     /// Lets a writer write and nap until the dirty pages are within the limit, or it has done its
     /// part.
-    pub(crate) async fn balance(
-        &self,
-        past: DirtyThrottle,
-        backing: &Arc<Backing>,
-        dirtier: &Dirtier,
-        waits: &Waits,
-    ) {
+    pub(crate) async fn balance(&self, past: DirtyThrottle, payer: Payer<'_>) {
+        let Payer {
+            backing,
+            dirtier,
+            waits,
+            ..
+        } = payer;
         let dirtied = lock(&dirtier.state).clock.nr_dirtied;
         let ratelimit =
             foreground_ratelimit(u64::from(self.throttle.memory.frames.len()), 1, false);
@@ -124,7 +125,7 @@ impl Foreground<'_> {
         chunk: u64,
     ) -> View {
         let entered = self.throttle.rt.now();
-        let tick = self.throttle.settings.tick_of_pauses();
+        let tick = self.throttle.kernel.values.pause_tick;
         let (mut nap_ms, mut written) = (tick.ms(), 0);
         loop {
             let view = self.view(backing, dirtier);
@@ -168,7 +169,7 @@ impl Foreground<'_> {
         (backing, dirtier, waits): (&Arc<Backing>, &Dirtier, &Waits),
         chunk: u64,
     ) -> View {
-        let tick = self.throttle.settings.tick_of_pauses();
+        let tick = self.throttle.kernel.values.pause_tick;
         let (mut nap_ms, mut written) = (tick.ms(), 0);
         loop {
             let mut view = self.view_clipped(backing, dirtier);

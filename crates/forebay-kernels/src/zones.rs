@@ -1,11 +1,12 @@
 //! Before 4.8: kswapd balances each zone separately (spec/reclaim.md 4.3, as in 3.0).
 
-use crate::counters::Counter;
-use crate::flow::history::Older;
-use crate::flow::reclaim::{ScanControl, Steps, Who};
-use crate::state::node::Node;
-use crate::state::zone::Zone;
+use crate::Older;
 use forebay_base::Span;
+use forebay_engine::counters::Counter;
+use forebay_engine::flow::reclaim::Steps;
+use forebay_engine::state::node::Node;
+use forebay_engine::state::scan_control::{ScanControl, Who};
+use forebay_engine::state::zone::Zone;
 use forebay_law::history::PagesLookedAt;
 use forebay_law::scan::{SWAP_CLUSTER_MAX, TOP_PRIORITY};
 use forebay_law::watermark::balance_gap;

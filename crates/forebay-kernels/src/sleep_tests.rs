@@ -1,20 +1,17 @@
 //! The sleep test of each version, on the machine of spec/reclaim.md 11.
 
-use crate::engine::Engine;
-use crate::flow::history::Older;
-use crate::policy::{KswapdSleep, PastKswapd};
-use crate::settings::{NodeSettings, PageMemory, Parts, Settings, ZoneSettings};
+use crate::fixtures::Bare;
+use crate::past::PastKswapd;
+use crate::policy::{KswapdSleep, Policy};
 use forebay_base::sync::atomic::Ordering;
-use forebay_rt::{Virtual, VirtualSettings};
-use std::sync::Arc;
+use forebay_engine::settings::{NodeSettings, PageMemory, Settings, ZoneSettings};
 
 /// Machine M: DMA, DMA32 and Normal. `free` frames of each are free, and the others reclaimable.
-fn machine(sleep: KswapdSleep, free: [u64; 3]) -> (Virtual, Arc<Engine>) {
+fn machine(sleep: KswapdSleep, free: [u64; 3]) -> Bare {
     machine_of(sleep, [3_840, 786_432, 128_000], free)
 }
 
-fn machine_of(sleep: KswapdSleep, managed: [u64; 3], free: [u64; 3]) -> (Virtual, Arc<Engine>) {
-    let world = Virtual::new(VirtualSettings::default());
+fn machine_of(sleep: KswapdSleep, managed: [u64; 3], free: [u64; 3]) -> Bare {
     let zone = |(name, managed_pages, ratio): (&str, u64, u64)| ZoneSettings {
         name: name.into(),
         managed_pages: Some(managed_pages),
@@ -26,55 +23,58 @@ fn machine_of(sleep: KswapdSleep, managed: [u64; 3], free: [u64; 3]) -> (Virtual
         ("DMA32", managed[1], 256),
         ("Normal", managed[2], 32),
     ];
-    let mut settings = Settings {
+    let settings = Settings {
         page_memory: PageMemory::Phantom,
         nodes: vec![NodeSettings {
             zones: zones.map(zone).into(),
         }],
         ..Settings::default()
     };
-    settings.policy.kswapd_sleep = sleep;
-    let parts = Parts {
-        rt: world.rt(),
-        sink: None,
+    let policy = Policy {
+        kswapd_sleep: sleep,
+        ..Policy::default()
     };
-    let engine = Engine::new(settings, parts).expect("the settings are good");
-    for (zone, free) in engine.memory.zones.iter().zip(free) {
+    let bare = Bare::under(policy, settings);
+    for (zone, free) in bare.engine.memory.zones.iter().zip(free) {
         while zone.free_pages() > free {
             let frame = zone.take_free();
-            let lists = engine.memory.lists.of(zone.number);
+            let lists = bare.engine.memory.lists.of(zone.number);
             let run = [frame.expect("it counts as free")];
-            lists.list_run(&engine.memory.frames, &run);
+            lists.list_run(&bare.engine.memory.frames, &run);
         }
     }
-    (world, engine)
+    bare
 }
 
 /// The rules of a cache's policy, including today's policy.
-fn rules(engine: &Engine) -> PastKswapd {
-    engine.past.kswapd.unwrap_or(PastKswapd::TODAY)
+fn rules(bare: &Bare) -> PastKswapd {
+    bare.flows.past.kswapd.unwrap_or(PastKswapd::TODAY)
 }
 
 fn may_sleep(sleep: KswapdSleep, free: [u64; 3]) -> bool {
-    let (_world, engine) = machine(sleep, free);
-    let node = &engine.memory.nodes[0];
-    let class = rules(&engine).class_before_sleep(node, node.top_class());
-    Older::of(&engine.reclaim).was_balanced_to_sleep(rules(&engine), node, class)
+    let bare = machine(sleep, free);
+    let node = &bare.engine.memory.nodes[0];
+    let class = rules(&bare).class_before_sleep(node, node.top_class());
+    bare.older()
+        .was_balanced_to_sleep(rules(&bare), node, class)
 }
 
 #[test]
 fn vector_v2_marks_and_reserves_of_the_machine() {
-    let (_world, engine) = machine(KswapdSleep::ForRequestedClass, [0; 3]);
+    let bare = machine(KswapdSleep::ForRequestedClass, [0; 3]);
     let marks = |zone: usize| {
-        let marks = engine.memory.zones[zone].marks();
+        let marks = bare.engine.memory.zones[zone].marks();
         (marks.min, marks.low, marks.high)
     };
     assert_eq!(
         [marks(0), marks(1), marks(2)],
         [(8, 11, 14), (1_640, 2_426, 3_212), (267, 395, 523)]
     );
-    assert_eq!(engine.memory.zones[0].lowmem_reserves(), [0, 3_072, 3_572]);
-    assert_eq!(engine.memory.zones[1].lowmem_reserves(), [0, 0, 500]);
+    assert_eq!(
+        bare.engine.memory.zones[0].lowmem_reserves(),
+        [0, 3_072, 3_572]
+    );
+    assert_eq!(bare.engine.memory.zones[1].lowmem_reserves(), [0, 0, 500]);
 }
 
 #[test]
@@ -116,13 +116,14 @@ fn up_to_4_11_every_zone_up_to_the_class_must_be_balanced() {
         (KswapdSleep::ForClassZero, false),
         (KswapdSleep::AnyZone, true),
     ] {
-        let (_world, engine) = machine(sleep, [3_587, 0, 0]);
-        let node = &engine.memory.nodes[0];
+        let bare = machine(sleep, [3_587, 0, 0]);
+        let node = &bare.engine.memory.nodes[0];
         node.request_class(2);
-        let class = rules(&engine).class_before_sleep(node, 0);
+        let class = rules(&bare).class_before_sleep(node, 0);
         assert_eq!(class, 2);
         assert_eq!(
-            Older::of(&engine.reclaim).was_balanced_to_sleep(rules(&engine), node, class),
+            bare.older()
+                .was_balanced_to_sleep(rules(&bare), node, class),
             sleeps,
             "{sleep:?}"
         );
@@ -137,11 +138,11 @@ fn what_clears_the_flags_of_a_node() {
         (KswapdSleep::Clear, false),
         (KswapdSleep::ForRequestedClass, false),
     ] {
-        let (_world, engine) = machine(sleep, [3_587, 0, 0]);
-        let node = &engine.memory.nodes[0];
+        let bare = machine(sleep, [3_587, 0, 0]);
+        let node = &bare.engine.memory.nodes[0];
         node.flags.dirty.store(true, Ordering::Relaxed);
         assert!(
-            engine.reclaim.need_not_wake(node, 2),
+            bare.engine.reclaim.need_not_wake(node, 2),
             "DMA is above its reserve"
         );
         let is_cleared = !node.flags.dirty.load(Ordering::Relaxed);
@@ -160,11 +161,11 @@ fn classes_before_and_after_sleep() {
         (KeepAwake, (1, 0), (2, 1)),
         (ForRequestedClass, (1, 1), (1, 1)),
     ] {
-        let (_world, engine) = machine(sleep, [0; 3]);
-        let node = &engine.memory.nodes[0];
+        let bare = machine(sleep, [0; 3]);
+        let node = &bare.engine.memory.nodes[0];
         let classes = |previous| {
-            let before = rules(&engine).class_before_sleep(node, previous);
-            (before, rules(&engine).class_after_sleep(node, previous))
+            let before = rules(&bare).class_before_sleep(node, previous);
+            (before, rules(&bare).class_after_sleep(node, previous))
         };
         assert_eq!(classes(1), idle, "{sleep:?}");
         node.request_class(1);
@@ -174,11 +175,11 @@ fn classes_before_and_after_sleep() {
 
 #[test]
 fn the_first_kswapd_was_woken_below_a_low_mark() {
-    let (_world, engine) = machine(KswapdSleep::EveryZone, [12, 2_427, 396]);
-    let node = &engine.memory.nodes[0];
-    assert!(engine.reclaim.need_not_wake(node, 2));
-    assert!(engine.memory.zones[2].take_free().is_some());
-    assert!(!engine.reclaim.need_not_wake(node, 2));
+    let bare = machine(KswapdSleep::EveryZone, [12, 2_427, 396]);
+    let node = &bare.engine.memory.nodes[0];
+    assert!(bare.engine.reclaim.need_not_wake(node, 2));
+    assert!(bare.engine.memory.zones[2].take_free().is_some());
+    assert!(!bare.engine.reclaim.need_not_wake(node, 2));
 }
 
 #[test]
@@ -189,11 +190,12 @@ fn between_the_patches_a_node_without_small_zones_never_slept() {
         (KswapdSleep::Clear, false),
         (KswapdSleep::KeepAwake, true),
     ] {
-        let (_world, engine) = machine_of(sleep, [0, 0, 128_000], [0, 0, 100_000]);
-        let node = &engine.memory.nodes[0];
-        let class = rules(&engine).class_before_sleep(node, node.top_class());
-        let is_balanced =
-            Older::of(&engine.reclaim).was_balanced_to_sleep(rules(&engine), node, class);
+        let bare = machine_of(sleep, [0, 0, 128_000], [0, 0, 100_000]);
+        let node = &bare.engine.memory.nodes[0];
+        let class = rules(&bare).class_before_sleep(node, node.top_class());
+        let is_balanced = bare
+            .older()
+            .was_balanced_to_sleep(rules(&bare), node, class);
         assert_eq!(is_balanced, sleeps, "{sleep:?}");
     }
 }
@@ -201,8 +203,8 @@ fn between_the_patches_a_node_without_small_zones_never_slept() {
 /// A node without memory for a class has nothing to reclaim for it.
 #[test]
 fn zones_without_memory_count_as_balanced() {
-    let (_world, engine) = machine_of(KswapdSleep::ForClassZero, [0, 0, 128_000], [0, 0, 0]);
-    let node = &engine.memory.nodes[0];
-    let is_balanced = [0, 1, 2].map(|class| engine.memory.is_balanced(node, class));
+    let bare = machine_of(KswapdSleep::ForClassZero, [0, 0, 128_000], [0, 0, 0]);
+    let node = &bare.engine.memory.nodes[0];
+    let is_balanced = [0, 1, 2].map(|class| bare.engine.memory.is_balanced(node, class));
     assert_eq!(is_balanced, [true, true, false]);
 }

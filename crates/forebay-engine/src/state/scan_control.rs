@@ -1,39 +1,39 @@
 //! One run of reclaim: who runs it, what its goal is, and what came of it.
 
-use crate::flow::reclaim::Tally;
 use crate::state::backing::Backing;
+use crate::state::tally::Tally;
 use crate::state::waits::Waits;
 use forebay_base::{Instant, Span};
 use std::sync::Arc;
 
 /// Who reclaims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
+pub enum Who {
     Kswapd,
     Direct,
 }
 
 /// The intent of one run of reclaim and what came of it.
 #[derive(Clone, Debug)]
-pub(crate) struct ScanControl<'a> {
-    pub(crate) who: Who,
+pub struct ScanControl<'a> {
+    pub who: Who,
     /// The store to which the caller was about to write.
-    pub(crate) own_store: Option<usize>,
+    pub own_store: Option<usize>,
     /// The last store to which a file page was written.
-    pub(crate) wrote_to: Option<Arc<Backing>>,
-    pub(crate) priority: u32,
+    pub wrote_to: Option<Arc<Backing>>,
+    pub priority: u32,
     /// Pages to free.
-    pub(crate) goal: u64,
+    pub goal: u64,
     /// Zones that are not too large for the budget are left alone.
     pub(crate) zones_over_only: bool,
     /// Pages of both types may be deactivated, whatever the state of the lists.
     pub(crate) force_deactivate: bool,
     pub(crate) skipped_deactivate: bool,
     /// Pages judged in this pass.
-    pub(crate) scanned: u64,
+    pub scanned: u64,
     /// Pages freed in this run.
-    pub(crate) reclaimed: u64,
-    pub(crate) tally: Tally,
+    pub reclaimed: u64,
+    pub tally: Tally,
     /// Pages looked at since others last ran.
     pub(crate) unyielded: u64,
     /// What the caller waits for is noted here, if a caller does.
@@ -46,7 +46,7 @@ pub(crate) struct ScanControl<'a> {
 const DIRECT_GOAL: u64 = 32;
 
 impl<'a> ScanControl<'a> {
-    pub(crate) fn new(who: Who, priority: u32) -> ScanControl<'a> {
+    pub fn new(who: Who, priority: u32) -> ScanControl<'a> {
         ScanControl {
             who,
             own_store: None,
@@ -67,11 +67,11 @@ impl<'a> ScanControl<'a> {
 
     /// When this run stops waiting for writes under way: `longest` after its first wait. A silent
     /// store is waited for once, and not for each batch.
-    pub(crate) fn waits_until(&mut self, now: Instant, longest: Span) -> Instant {
+    pub fn waits_until(&mut self, now: Instant, longest: Span) -> Instant {
         *self.waits_until.get_or_insert(now + longest)
     }
 
-    pub(crate) fn begin_pass(&mut self) {
+    pub fn begin_pass(&mut self) {
         self.scanned = 0;
         self.tally = Tally::default();
     }

@@ -1,8 +1,6 @@
 //! Policy: a value for each historic choice, and named sets of values.
 
 mod choices;
-mod file_system;
-mod past;
 mod presets;
 
 pub use choices::{
@@ -11,8 +9,6 @@ pub use choices::{
     Refaults, ScanBalance, ShrinkDemand, StoreShares, WatermarkSpacing, WriteDepth,
     ZoneDirtyLimits,
 };
-pub use file_system::{CongestionSignal, GivenUp, InodeCache, PastFileSystem, ReclaimWrites};
-pub(crate) use past::{Past, PastKswapd};
 
 /// A knob of [`Policy`], with the names of its values, the oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,15 +53,15 @@ macro_rules! policy {
         /// One value for each choice. [`Policy::default`] is today's best.
         ///
         /// ```
-        /// use forebay_engine::Policy;
-        /// use forebay_engine::policy::ReclaimWriteback;
+        /// use forebay_kernels::Policy;
+        /// use forebay_kernels::policy::ReclaimWriteback;
         /// assert_eq!(Policy::preset("forebay"), Some(Policy::default()));
         /// assert!(Policy::preset("linux-1.0").is_none());
         /// let mut policy = Policy::default();
         /// policy.set("reclaim_writeback=a")?;
         /// assert_eq!(policy.reclaim_writeback, ReclaimWriteback::Anybody);
         /// assert!(policy.set("reclaim_writeback=z").is_err());
-        /// # Ok::<(), forebay_engine::policy::KnobError>(())
+        /// # Ok::<(), forebay_kernels::policy::KnobError>(())
         /// ```
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Policy {

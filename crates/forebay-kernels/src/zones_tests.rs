@@ -1,9 +1,7 @@
 //! How a pass over the zones ends.
 
 use super::*;
-use crate::engine::Engine;
-use crate::policy::Policy;
-use forebay_rt::{Virtual, VirtualSettings};
+use crate::fixtures::{Bare, preset, small};
 
 /// Spec/reclaim.md 4.3: kswapd naps after a pass in trouble, unless a zone is at its min mark.
 #[test]
@@ -12,10 +10,9 @@ fn a_pass_is_urgent_while_a_zone_is_at_its_min_mark() {
         (0, Pass::Short { is_urgent: true }),
         (1, Pass::Short { is_urgent: false }),
     ] {
-        let world = Virtual::new(VirtualSettings::default());
-        let policy = Policy::preset("linux-3.0").expect("a preset of this name");
-        let engine = Engine::alone(world.rt(), policy);
-        world.run(async move {
+        let bare = Bare::under(preset("linux-3.0"), small());
+        let (engine, flows) = (bare.engine, bare.flows);
+        bare.world.run(async move {
             let zone = &engine.memory.zones[0];
             let (min, high) = (zone.marks().min, zone.marks().high);
             assert!(high > min + 1);
@@ -24,7 +21,8 @@ fn a_pass_is_urgent_while_a_zone_is_at_its_min_mark() {
             }
             let mut control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
             let node = &engine.memory.nodes[0];
-            let pass = Older::of(&engine.reclaim)
+            let pass = flows
+                .older(&engine.reclaim)
                 .shrink_short_zones(node, &mut control)
                 .await;
             assert_eq!(pass, expected, "{above_min} pages above the mark");

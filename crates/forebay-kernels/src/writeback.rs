@@ -1,18 +1,19 @@
 //! Before 6.16: file pages that reclaim writes itself, one by one (spec/reclaim.md 3.2 and 3.3).
 
-use crate::counters::Counter;
-use crate::flow::history::Older;
-use crate::flow::judge::stays::Fate;
-use crate::flow::reclaim::{ScanControl, Tally, Who};
-use crate::lists::Verdict;
+use crate::Older;
 use crate::policy::ReclaimWriteback;
-use crate::policy::ReclaimWrites;
-use crate::state::flusher_requests::FlusherWork;
-use crate::state::frame::{ExclusiveHold, flag};
-use crate::state::index::page_of;
-use crate::state::node::ReclaimFlags;
-use crate::state::zone::Zone;
 use forebay_base::sync::atomic::Ordering;
+use forebay_engine::counters::Counter;
+use forebay_engine::flow::judge::stays::Fate;
+use forebay_engine::kernel::ReclaimWrites;
+use forebay_engine::lists::Verdict;
+use forebay_engine::state::flusher_requests::FlusherWork;
+use forebay_engine::state::frame::{ExclusiveHold, flag};
+use forebay_engine::state::index::page_of;
+use forebay_engine::state::node::ReclaimFlags;
+use forebay_engine::state::scan_control::{ScanControl, Who};
+use forebay_engine::state::tally::Tally;
+use forebay_engine::state::zone::Zone;
 
 /// A pass is in trouble below this priority.
 const TROUBLE_PRIORITY: u32 = 10;
@@ -29,7 +30,7 @@ impl Older<'_> {
         control: &ScanControl<'_>,
         tally: &mut Tally,
     ) -> Fate {
-        let stage = self.reclaim.settings.policy.reclaim_writeback;
+        let stage = self.policy.reclaim_writeback;
         let flags = self.reclaim_flags(zone);
         let word = hold.word();
         let met_before = tally.classify(word, || self.reclaim.meets_congestion(hold));
@@ -68,7 +69,7 @@ impl Older<'_> {
             return Fate::OutOfTheWay;
         }
         tally.dirty_met += 1;
-        if self.reclaim.past.naps.is_some() && self.is_gate_closed(hold, control) {
+        if self.past.naps.is_some() && self.is_gate_closed(hold, control) {
             tally.gate_closed += 1;
             return Fate::Keep;
         }
@@ -81,7 +82,7 @@ impl Older<'_> {
 
     /// The flags that reclaim of `zone` uses: the zone's own where zones are balanced.
     pub(crate) fn reclaim_flags<'a>(&'a self, zone: &'a Zone) -> &'a ReclaimFlags {
-        if self.reclaim.past.balances_zones() {
+        if self.past.balances_zones() {
             &zone.flags
         } else {
             &self.reclaim.memory.nodes[zone.node].flags
@@ -97,7 +98,7 @@ impl Older<'_> {
     ) -> bool {
         let is_kswapd = control.who == Who::Kswapd;
         let is_flagged = || flags.dirty.load(Ordering::Relaxed);
-        match self.reclaim.settings.policy.reclaim_writeback {
+        match self.policy.reclaim_writeback {
             ReclaimWriteback::Anybody => true,
             ReclaimWriteback::Kswapd => is_kswapd,
             ReclaimWriteback::Marked => is_kswapd && control.priority < TROUBLE_PRIORITY,
@@ -190,7 +191,7 @@ impl Older<'_> {
 
     /// Whether a batch in which all was dirty asks the flushers (4.11 and later).
     pub(crate) fn asked_after_batches(&self) -> bool {
-        self.reclaim.settings.policy.reclaim_writeback >= ReclaimWriteback::KswapdWhereMetTwice
+        self.policy.reclaim_writeback >= ReclaimWriteback::KswapdWhereMetTwice
     }
 
     /// A caller that has looked at many pages in vain asks the flushers for as many (3.0 to 4.10).

@@ -6,18 +6,18 @@ use forebay_base::sync::atomic::Ordering;
 
 /// What a pass met (spec/reclaim.md 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) taken: u64,
-    pub(crate) file_taken: u64,
+pub struct Tally {
+    pub taken: u64,
+    pub file_taken: u64,
     pub(crate) dirty: u64,
     pub(crate) unqueued_dirty: u64,
-    pub(crate) writeback: u64,
-    pub(crate) immediate: u64,
+    pub writeback: u64,
+    pub immediate: u64,
     pub(crate) congested: u64,
     pub(crate) activated: u64,
     /// Dirty pages that would be written, and those that a busy store kept from it.
-    pub(crate) dirty_met: u64,
-    pub(crate) gate_closed: u64,
+    pub dirty_met: u64,
+    pub gate_closed: u64,
     /// Anonymous pages submitted for writing.
     pub(crate) paged_out: u64,
 }
@@ -26,11 +26,7 @@ impl Tally {
     /// Counts a page with the flags `word`. Flushers and stores are judged by the pages of files
     /// alone (spec/reclaim.md 3.1, P5 and P6). Returns whether reclaim met it under writeback
     /// before.
-    pub(crate) fn classify(
-        &mut self,
-        word: u64,
-        is_store_congested: impl FnOnce() -> bool,
-    ) -> bool {
+    pub fn classify(&mut self, word: u64, is_store_congested: impl FnOnce() -> bool) -> bool {
         let is_dirty = word & flag::DIRTY != 0;
         let in_writeback = word & (flag::WRITEBACK | flag::UNSTABLE) != 0;
         let met_before = in_writeback && word & flag::RECLAIM != 0;
@@ -42,7 +38,7 @@ impl Tally {
         met_before
     }
 
-    pub(super) fn add(&mut self, other: Tally) {
+    pub fn add(&mut self, other: Tally) {
         self.taken += other.taken;
         self.file_taken += other.file_taken;
         self.dirty += other.dirty;
@@ -58,7 +54,7 @@ impl Tally {
 
     /// Raises the flags for what a pass or a batch met. It met only dirty pages if `taken` of
     /// them were.
-    pub(crate) fn raise(&self, flags: &ReclaimFlags, taken: u64) {
+    pub fn raise(&self, flags: &ReclaimFlags, taken: u64) {
         if self.writeback > 0 && self.writeback == self.taken {
             flags.writeback.store(true, Ordering::Relaxed);
         }

@@ -2,17 +2,19 @@
 //! (spec/reclaim.md 5.1 to 5.3, T0, T1, T3 and T4 of 3.5); and the first two versions of waiting
 //! for events.
 
-use crate::counters::Counter;
-use crate::event::Event;
-use crate::flow::history::Older;
-use crate::flow::reclaim::{ScanControl, Steps, Tally, Who};
-use crate::lists::List;
-use crate::memory::Home;
+use crate::Older;
 use crate::policy::ReclaimThrottle;
-use crate::state::node::{Node, ReclaimFlags};
-use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
+use forebay_engine::counters::Counter;
+use forebay_engine::event::Event;
+use forebay_engine::flow::reclaim::Steps;
+use forebay_engine::lists::List;
+use forebay_engine::memory::Home;
+use forebay_engine::state::node::{Node, ReclaimFlags};
+use forebay_engine::state::scan_control::{ScanControl, Who};
+use forebay_engine::state::tally::Tally;
+use forebay_engine::state::zone::Zone;
 use forebay_law::history::{EarlyProgress, consider_throttle_early};
 use forebay_law::throttle::{
     Progress, ThrottleReason, batch_waits_for_writeback, too_many_isolated,
@@ -80,7 +82,7 @@ impl Older<'_> {
         control: &ScanControl<'_>,
         batch: Tally,
     ) {
-        let version = self.reclaim.settings.policy.reclaim_throttle;
+        let version = self.policy.reclaim_throttle;
         let flags = self.reclaim_flags(zone);
         if version <= ReclaimThrottle::Linux32 {
             if batch.dirty_met > 0 && batch.dirty_met == batch.gate_closed {
@@ -105,7 +107,7 @@ impl Older<'_> {
     /// run it naps no longer than a store may be silent (promise 7). Linux naps on, forever if need
     /// be.
     pub(crate) async fn nap_after_zone(&self, control: &mut ScanControl<'_>) {
-        if self.reclaim.settings.policy.reclaim_throttle > ReclaimThrottle::Linux32 {
+        if self.policy.reclaim_throttle > ReclaimThrottle::Linux32 {
             return;
         }
         let deadline =
@@ -127,7 +129,7 @@ impl Older<'_> {
         node: &Node,
         control: &ScanControl<'_>,
     ) {
-        let version = self.reclaim.settings.policy.reclaim_throttle;
+        let version = self.policy.reclaim_throttle;
         if version < ReclaimThrottle::Linux515 {
             return;
         }
@@ -150,7 +152,7 @@ impl Older<'_> {
             }
             Who::Direct => self.wait_iff_congested(&node.flags, control.who, NAP).await,
         }
-        if let (Some(version), Who::Direct) = (self.reclaim.past.early_events, control.who) {
+        if let (Some(version), Who::Direct) = (self.past.early_events, control.who) {
             self.wait_for_early_progress(steps, node, control, version)
                 .await;
         }
@@ -185,7 +187,7 @@ impl Older<'_> {
 
     /// Naps at the end of a caller's pass that freed nothing (3.0 to 3.10).
     pub(crate) async fn nap_in_vain(&self, first: usize, control: &ScanControl<'_>) {
-        if self.reclaim.settings.policy.reclaim_throttle <= ReclaimThrottle::Linux32
+        if self.policy.reclaim_throttle <= ReclaimThrottle::Linux32
             && control.scanned > 0
             && control.priority <= NAPS_FROM_PRIORITY
         {
@@ -228,7 +230,7 @@ impl Older<'_> {
 
     /// Naps of a caller while too much is off the lists. False if it gives up.
     pub(crate) async fn naps_while_isolated(&self, zone: &Zone, list: List) -> bool {
-        let version = self.reclaim.settings.policy.reclaim_throttle;
+        let version = self.policy.reclaim_throttle;
         let may_io_and_fs = version > ReclaimThrottle::Linux32;
         let is_file = list.is_file();
         let lists = self.reclaim.memory.lists.of(zone.number);

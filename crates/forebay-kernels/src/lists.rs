@@ -1,19 +1,16 @@
 //! Two lists as older kernels kept them: today's rule, changed by each of four choices.
 
-use crate::lists::list::List;
-use crate::lists::queues::Change;
-use crate::lists::queues::ZoneLists;
-use crate::lists::rule::{Rule, Source, Verdict};
-use crate::lists::two_lists::TwoLists;
-use crate::policy::{ActiveReferences, InactiveShare, Policy, Refaults, ScanBalance};
-use crate::state::frame::flag;
+use crate::Policy;
+use crate::policy::{ActiveReferences, InactiveShare, Refaults, ScanBalance};
+use forebay_engine::lists::{Change, List, Rule, Source, TwoLists, Verdict, ZoneLists};
+use forebay_engine::state::frame::flag;
 use forebay_law::history::{RotationScan, RotationWeights, scan_targets_by_rotation};
 use forebay_law::refault::{WorkingsetSizes, activates_by_active_file};
 use forebay_law::scan::{ListSizes, ScanInputs, ScanTargets, inactive_is_low};
 
 /// The four choices of a policy that differs from today's in at least one of them.
 #[derive(Debug)]
-pub(super) struct PastLists {
+pub(crate) struct PastLists {
     references: ActiveReferences,
     share: InactiveShare,
     refaults: Refaults,
@@ -22,7 +19,7 @@ pub(super) struct PastLists {
 
 impl PastLists {
     /// The choices of `policy`, if they are not today's.
-    pub(super) fn of(policy: &Policy) -> Option<PastLists> {
+    pub(crate) fn of(policy: &Policy) -> Option<PastLists> {
         let Policy {
             active_references: references,
             inactive_share: share,

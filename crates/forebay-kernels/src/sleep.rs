@@ -1,11 +1,13 @@
 //! Before 5.3: when kswapd slept, and for which zones it worked (spec/reclaim.md 4.2, 4.6, 4.7).
 
-use crate::flow::history::Older;
-use crate::flow::reclaim::{ScanControl, Steps, Who};
-use crate::policy::{KswapdSleep, PastKswapd};
-use crate::state::node::Node;
-use crate::state::zone::Zone;
+use crate::Older;
+use crate::past::PastKswapd;
+use crate::policy::KswapdSleep;
 use forebay_base::sync::atomic::Ordering;
+use forebay_engine::flow::reclaim::Steps;
+use forebay_engine::state::node::Node;
+use forebay_engine::state::scan_control::{ScanControl, Who};
+use forebay_engine::state::zone::Zone;
 use forebay_law::history::PagesLookedAt;
 use forebay_law::scan::TOP_PRIORITY;
 

@@ -1,5 +1,5 @@
-//! What historic policies ask of the file system that a store stands for. Under today's policy no
-//! flow asks: reclaim leaves the writing of files to the flusher.
+//! What older kernels ask of the file system that a store stands for. No flow of today asks:
+//! reclaim leaves the writing of files to the flusher.
 
 use forebay_rt::wait::Gate;
 use forebay_store::ObjectId;
@@ -31,7 +31,7 @@ pub type CongestionSignal = Arc<dyn Fn() -> bool + Send + Sync>;
 /// across a call on the page cache. What has to be waited for is a gate in its answer.
 ///
 /// ```
-/// use forebay_engine::policy::{GivenUp, InodeCache};
+/// use forebay_engine::kernel::{GivenUp, InodeCache};
 /// use forebay_store::ObjectId;
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
@@ -83,7 +83,7 @@ pub struct GivenUp {
 /// by [`LabCache::attach_past`](crate::lab::LabCache::attach_past).
 ///
 /// ```
-/// use forebay_engine::policy::{PastFileSystem, ReclaimWrites};
+/// use forebay_engine::kernel::{PastFileSystem, ReclaimWrites};
 /// let xfs = PastFileSystem {
 ///     reclaim_writes: ReclaimWrites::KswapdOnly,
 ///     ..PastFileSystem::default()

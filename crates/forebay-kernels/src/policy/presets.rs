@@ -254,7 +254,7 @@ impl Policy {
     /// One line that says for which kernels the preset called `name` stands, if there is one.
     ///
     /// ```
-    /// use forebay_engine::Policy;
+    /// use forebay_kernels::Policy;
     /// let stands_for = Policy::preset_summary("linux-3.2");
     /// assert!(stands_for.is_some_and(|kernels| kernels.starts_with("3.2: ")));
     /// ```
@@ -269,7 +269,7 @@ impl Policy {
     /// what was changed alone; `forebay` is the default.
     ///
     /// ```
-    /// use forebay_engine::Policy;
+    /// use forebay_kernels::Policy;
     /// assert!(Policy::presets().contains(&"linux-3.0"));
     /// ```
     pub fn presets() -> Vec<&'static str> {

@@ -1,17 +1,12 @@
-//! What a policy takes over from older kernels, resolved once: each cache is made with its
-//! [`Past`], which is empty under today's policy.
-//!
-//! Where older kernels did something else, `flow/doors.rs` asks a field of [`Past`], and what they
-//! did is in `flow/history`. If they differed only in a number, or lacked a part, the state is made
-//! accordingly and nobody has to ask.
+//! What a policy takes over from older kernels, resolved once. It is empty for today's policy.
 
+use crate::Policy;
 use crate::policy::{
-    ClosedFiles, DirtyThrottle, Estimate, FlushChunk, KswapdBalance, KswapdSleep, Policy,
-    ReclaimThrottle, ReclaimWriteback, ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
+    ClosedFiles, DirtyThrottle, FlushChunk, KswapdBalance, KswapdSleep, ReclaimThrottle,
+    ReclaimWriteback, ShrinkDemand, ZoneDirtyLimits,
 };
 use forebay_law::chunk::MIN_WRITEBACK_PAGES;
 use forebay_law::history::EarlyProgress;
-use forebay_law::watermark::MarkSpacing;
 
 /// Where an older policy has a flow of its own, or a rule. None of this is set under today's
 /// policy.
@@ -126,47 +121,7 @@ impl Past {
     }
 }
 
-/// Numbers and parts with which the state is made.
 impl Policy {
-    /// How far the watermarks lie apart, if the setting is `per_ten_thousand` of a zone.
-    pub(crate) fn mark_spacing(&self, per_ten_thousand: u64) -> MarkSpacing {
-        match self.watermark_spacing {
-            WatermarkSpacing::Quarter => MarkSpacing::Quarter,
-            WatermarkSpacing::Scale => MarkSpacing::Scale { per_ten_thousand },
-        }
-    }
-
-    /// Whether the flusher lets a store's queue run full. Then each request has a long vector,
-    /// outside the budget.
-    pub(crate) fn fills_queues(&self) -> bool {
-        self.write_depth <= WriteDepth::WholeTurns
-    }
-
-    /// Whether a request of the flusher is as long as what a file system writes as one.
-    pub(crate) fn writes_whole_turns(&self) -> bool {
-        self.write_depth == WriteDepth::WholeTurns
-    }
-
-    /// Whether the rate of a store is taken for a guess at first, and then learned.
-    pub(crate) fn learns_rates(&self) -> bool {
-        self.estimate == Estimate::Learned
-    }
-
-    /// Whether a store that is steady at another rate is believed at once.
-    pub(crate) fn estimate_leaps(&self) -> bool {
-        self.estimate == Estimate::Leaping
-    }
-
-    /// Whether callers wait at a gate while a node's reserve is half gone (3.6 and later).
-    pub(crate) fn has_gates(&self) -> bool {
-        self.reclaim_throttle > ReclaimThrottle::Linux32
-    }
-
-    /// Whether every writer is checked at each of its pages while the hard limit is reached.
-    pub(crate) fn stops_at_hard_limit(&self) -> bool {
-        self.dirty_throttle == DirtyThrottle::Paced
-    }
-
     /// Whether a reclaimer waits for the inode of a file that is given up (up to 5.8).
     pub(crate) fn awaits_inodes(&self) -> bool {
         self.closed_files == ClosedFiles::Awaited
@@ -186,21 +141,24 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_engine::lab::Kernel;
 
     #[test]
     fn todays_policy_takes_nothing_over() {
         let today = Policy::default();
         assert_eq!(Past::of(&today), Past::default());
-        assert!(!today.naps() && !today.reclaimers_write() && !today.fills_queues());
-        assert!(today.has_gates() && today.stops_at_hard_limit());
-        assert!(!today.learns_rates() && !today.writes_whole_turns());
+        let (kernel, default) = (today.kernel(), Kernel::default());
+        assert_eq!(format!("{kernel:?}"), format!("{default:?}"));
     }
 
     #[test]
     fn the_policy_of_3_0_has_all_but_the_early_events() {
         let policy = Policy::preset("linux-3.0").unwrap();
-        assert!(policy.naps() && policy.reclaimers_write() && policy.fills_queues());
-        assert!(!policy.has_gates() && !policy.stops_at_hard_limit());
+        let kernel = policy.kernel();
+        assert!(kernel.flows.is_some() && kernel.values.write_depth.fills_queues());
+        assert!(
+            !kernel.values.has_gates && !kernel.values.is_paced && kernel.values.quarters_marks
+        );
         let past = Past::of(&policy);
         assert_eq!(past.writers, Some(DirtyThrottle::Foreground));
         assert_eq!(past.turn_pages, Some(1_024));

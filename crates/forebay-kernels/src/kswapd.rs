@@ -2,11 +2,11 @@
 //!
 //! It sleeps by the rules of `sleep`, and balances the node, or each zone as `zones` does.
 
-use crate::event::Event;
-use crate::flow::history::Older;
-use crate::policy::PastKswapd;
-use crate::state::node::Node;
+use crate::Older;
+use crate::past::PastKswapd;
 use forebay_base::sync::atomic::Ordering;
+use forebay_engine::event::Event;
+use forebay_engine::state::node::Node;
 
 impl Older<'_> {
     /// The life of the kswapd of `node`.

@@ -2,15 +2,16 @@
 //! reclaim asks for is as large as the part of the pages that it looked at (spec/reclaim.md 2.11
 //! and 8.1).
 
-use crate::accounting::drop::is_idle;
-use crate::counters::Counter;
-use crate::flow::history::Older;
-use crate::flow::reclaim::asking::Asked;
-use crate::flow::reclaim::{ScanControl, Who};
-use crate::policy::{ClosedFiles, InodeCache, ShrinkDemand};
-use crate::state::object::{ObjectState, Origin};
-use crate::state::objects::Offered;
+use crate::Older;
+use crate::policy::{ClosedFiles, ShrinkDemand};
 use forebay_base::sync::atomic::Ordering;
+use forebay_engine::accounting::drop::is_idle;
+use forebay_engine::counters::Counter;
+use forebay_engine::flow::reclaim::asking::Asked;
+use forebay_engine::kernel::InodeCache;
+use forebay_engine::state::object::{ObjectState, Origin};
+use forebay_engine::state::objects::Offered;
+use forebay_engine::state::scan_control::{ScanControl, Who};
 use forebay_law::history::{PagesLookedAt, demand_by_scan};
 use forebay_law::shrink::{DEFAULT_SEEKS, Demand, ShrinkInputs, demand};
 use forebay_rt::Work;
@@ -27,7 +28,7 @@ impl Older<'_> {
         let priority = control.priority;
         let demand = |asked: &Asked| self.past_demand(asked, part, priority);
         self.reclaim.ask_shrinkers(demand);
-        if self.reclaim.settings.policy.closed_files <= ClosedFiles::Stripped {
+        if self.policy.closed_files <= ClosedFiles::Stripped {
             let pages = self.shrink_closed_files(demand, control).await;
             self.reclaim.rt.charge(Work::Free { pages }).await;
         } else if self.reclaim.pages.are_objects_charged() {
@@ -41,7 +42,7 @@ impl Older<'_> {
             deferred,
             seeks,
         } = asked;
-        match self.reclaim.settings.policy.shrink_demand {
+        match self.policy.shrink_demand {
             ShrinkDemand::ByScan => demand_by_scan(freeable, deferred, seeks, part),
             ShrinkDemand::ByScanToTheLast => {
                 demand_by_scan(freeable, deferred, seeks, part).to_the_last()
@@ -92,7 +93,7 @@ impl Older<'_> {
     }
 
     fn inode_caches(&self) -> Vec<Arc<dyn InodeCache>> {
-        if !self.reclaim.settings.policy.awaits_inodes() {
+        if !self.policy.awaits_inodes() {
             return Vec::new();
         }
         let backings = self.reclaim.dirty.stores.all();

@@ -6,19 +6,17 @@
 //! that leave main are forgotten. A page of main carries `WORKINGSET`. A page in main without it is
 //! there because it could not be freed, and is remembered.
 
-use crate::lists::list::List;
-use crate::lists::queues::Change;
-use crate::lists::queues::ZoneLists;
-use crate::lists::rule::{Rule, Source, Verdict};
-use crate::lists::touch::{last_touch, touches_again};
-use crate::state::frame::flag;
+use forebay_engine::lists::{
+    Change, List, Rule, Source, Verdict, ZoneLists, last_touch, touches_again,
+};
+use forebay_engine::state::frame::flag;
 use forebay_law::refault::WorkingsetSizes;
 use forebay_law::s3_fifo::{Fate, Queue, QueueSizes, fate, returns_to_main, turn};
 use forebay_law::scan::{ListSizes, ScanInputs, ScanTargets, scan_targets};
 
 /// The rule.
 #[derive(Debug)]
-pub(super) struct S3Fifo;
+pub(crate) struct S3Fifo;
 
 /// The flags of a page in main.
 const OF_MAIN: u64 = flag::ACTIVE | flag::WORKINGSET;
@@ -173,10 +171,10 @@ mod tests {
             priority: 12,
             ..ScanInputs::default()
         };
-        let targets = S3Fifo.targets(&inputs, &ZoneLists::new(), false);
+        let targets = S3Fifo.targets(&inputs, &ZoneLists::default(), false);
         assert_eq!((targets.inactive_file, targets.active_file), (11, 0));
         assert!(S3Fifo.gives_up(true, &inputs.sizes, false));
-        let empty = S3Fifo.source(List::InactiveFile, &ZoneLists::new());
+        let empty = S3Fifo.source(List::InactiveFile, &ZoneLists::default());
         assert_eq!((empty.list, empty.is_judged), (List::InactiveFile, true));
     }
 }
