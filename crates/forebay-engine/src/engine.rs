@@ -154,9 +154,11 @@ fn memory_of(
         bytes: settings.memory_bytes,
         errno: error.raw_os_error().unwrap_or(0),
     })?;
+    let (zones, nodes) = lay_out(settings, budget, kernel.mark_spacing(settings));
     Ok(Memory::new(
         FrameTable::new(arena, budget.wait_queues),
-        lay_out(settings, budget, kernel.mark_spacing(settings)),
+        zones,
+        nodes,
         kernel,
         records.counters.clone(),
     ))

@@ -179,9 +179,7 @@ impl File {
         done: usize,
     ) -> impl Future<Output = Result<usize, AccessError>> {
         let engine = &self.handle.engine;
-        engine
-            .files
-            .read(&self.handle, (buffer, done), offset_bytes)
+        engine.files.read(&self.handle, buffer, done, offset_bytes)
     }
 
     /// Reads into each of `buffers`, one after the other, from byte `offset_bytes` on.

@@ -1,6 +1,7 @@
 //! What a store may ask of the cache before it.
 
 use crate::parts::Pages;
+use crate::state::objects::StoreObject;
 use forebay_base::sync::lock;
 use forebay_store::{ObjectId, Unwritten};
 use std::sync::Weak;
@@ -17,13 +18,18 @@ pub(crate) struct OfStore {
 impl Unwritten for OfStore {
     fn has_unwritten(&self, object: ObjectId) -> bool {
         let pages = self.pages.upgrade();
-        pages.is_some_and(|pages| pages.has_unwritten((self.backing, object)))
+        pages.is_some_and(|pages| {
+            pages.has_unwritten(StoreObject {
+                backing: self.backing,
+                object,
+            })
+        })
     }
 }
 
 impl Pages {
     /// Whether the object at `place` has bytes, or a length, that are not durable in its store.
-    fn has_unwritten(&self, place: (usize, ObjectId)) -> bool {
+    fn has_unwritten(&self, place: StoreObject) -> bool {
         let Some(object) = self.objects.at(place) else {
             return false;
         };

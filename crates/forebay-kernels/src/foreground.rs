@@ -95,20 +95,15 @@ impl Foreground<'_> {
     /// part.
     pub(crate) async fn balance(&self, past: DirtyThrottle, payer: Payer<'_>) {
         let Payer {
-            backing,
-            dirtier,
-            waits,
-            ..
+            backing, dirtier, ..
         } = payer;
         let dirtied = lock(&dirtier.state).clock.nr_dirtied;
         let ratelimit =
             foreground_ratelimit(u64::from(self.throttle.memory.frames.len()), 1, false);
         let chunk = foreground_chunk(dirtied, ratelimit);
         let last = match past {
-            DirtyThrottle::ForegroundPerStore => {
-                self.balance_store((backing, dirtier, waits), chunk).await
-            }
-            _ => self.balance_task((backing, dirtier, waits), chunk).await,
+            DirtyThrottle::ForegroundPerStore => self.balance_store(payer, chunk).await,
+            _ => self.balance_task(payer, chunk).await,
         };
         if last.is_clearable() {
             backing.writers.exceeded.store(false, Ordering::Relaxed);
@@ -119,11 +114,13 @@ impl Foreground<'_> {
     }
 
     /// As in 3.1 (spec/writeback.md 6.3).
-    async fn balance_task(
-        &self,
-        (backing, dirtier, waits): (&Arc<Backing>, &Dirtier, &Waits),
-        chunk: u64,
-    ) -> View {
+    async fn balance_task(&self, payer: Payer<'_>, chunk: u64) -> View {
+        let Payer {
+            backing,
+            dirtier,
+            waits,
+            ..
+        } = payer;
         let entered = self.throttle.rt.now();
         let tick = self.throttle.kernel.values.pause_tick;
         let (mut nap_ms, mut written) = (tick.ms(), 0);
@@ -142,7 +139,7 @@ impl Foreground<'_> {
                     return view;
                 }
             }
-            self.nap((backing, waits), nap_ms, written).await;
+            self.nap(backing, waits, nap_ms, written).await;
             if self.has_stalled_enough(&view, entered) {
                 return view;
             }
@@ -164,11 +161,13 @@ impl Foreground<'_> {
     }
 
     /// As in 2.6.32 (spec/writeback.md 6.5).
-    async fn balance_store(
-        &self,
-        (backing, dirtier, waits): (&Arc<Backing>, &Dirtier, &Waits),
-        chunk: u64,
-    ) -> View {
+    async fn balance_store(&self, payer: Payer<'_>, chunk: u64) -> View {
+        let Payer {
+            backing,
+            dirtier,
+            waits,
+            ..
+        } = payer;
         let tick = self.throttle.kernel.values.pause_tick;
         let (mut nap_ms, mut written) = (tick.ms(), 0);
         loop {
@@ -187,7 +186,7 @@ impl Foreground<'_> {
             if view.store_dirty <= view.task.task_thresh || written >= chunk {
                 return view;
             }
-            self.nap((backing, waits), nap_ms, written).await;
+            self.nap(backing, waits, nap_ms, written).await;
             nap_ms = next_nap_ms(nap_ms, tick);
         }
     }
@@ -247,7 +246,7 @@ impl Foreground<'_> {
         written
     }
 
-    async fn nap(&self, (backing, waits): (&Backing, &Waits), nap_ms: u64, pages_written: u64) {
+    async fn nap(&self, backing: &Backing, waits: &Waits, nap_ms: u64, pages_written: u64) {
         self.throttle.dirty.wake_for_commits();
         let nap = Span::from_millis(nap_ms);
         self.throttle.accounts.record(&Event::BalanceForeground {

@@ -8,7 +8,7 @@ use crate::event::{CallKind, Event};
 use crate::handle::Handle;
 use crate::parts::{Accounts, Dirty};
 use crate::state::ledger::Moment;
-use crate::state::open_calls::Wait;
+use crate::state::open_calls::{CallerAtStore, Wait};
 use crate::state::pause_turn::{PauseTurn, TurnNumber};
 use crate::state::waits::{CallOf, Waits};
 use forebay_base::sync::lock;
@@ -19,6 +19,14 @@ use forebay_law::blame::Cause;
 pub struct Call<'a> {
     dirty: &'a Dirty,
     pub(crate) waits: Waits,
+}
+
+/// What a call reads or writes.
+#[derive(Clone, Copy)]
+pub(crate) struct Access {
+    pub(crate) kind: CallKind,
+    pub(crate) offset_bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Drop for Call<'_> {
@@ -37,8 +45,13 @@ impl<'a> Call<'a> {
         place: &'p mut Option<Call<'a>>,
         dirty: &'a Dirty,
         handle: &Handle,
-        (kind, offset_bytes, bytes): (CallKind, u64, u64),
+        access: Access,
     ) -> &'p Call<'a> {
+        let Access {
+            kind,
+            offset_bytes,
+            bytes,
+        } = access;
         place.get_or_insert_with(|| dirty.call(handle, kind, offset_bytes, bytes))
     }
 }
@@ -94,7 +107,7 @@ impl Drop for Waiting<'_> {
         };
         self.waits.add(cause, us.saturating_sub(meanwhile_us));
         let place = &self.waits.place;
-        let shown = (self.reason.shown(), self.began);
+        let shown = Wait::of(self.reason.shown(), self.began);
         if self.accounts.open_calls.ends(place, shown, self.outer, now) {
             self.accounts.long_wait(cause, Span::from_micros(us));
         }
@@ -178,7 +191,8 @@ impl Accounts {
     pub(crate) fn waiting_along<'a>(
         &'a self,
         waits: &'a Waits,
-        (turn, number): (&'a PauseTurn, TurnNumber),
+        turn: &'a PauseTurn,
+        number: TurnNumber,
     ) -> Waiting<'a> {
         let waiting = self.waiting_for(waits, Reason::PauseOf(turn, number));
         waiting.counted(Counter::BalanceAlongUs)
@@ -187,7 +201,10 @@ impl Accounts {
     fn waiting_for<'a>(&'a self, waits: &'a Waits, reason: Reason<'a>) -> Waiting<'a> {
         let began = self.rt.now();
         waits.begin(began);
-        let of = (waits.caller, waits.bdi);
+        let of = CallerAtStore {
+            caller: waits.caller,
+            bdi: waits.bdi,
+        };
         let shown = reason.shown();
         let outer = self.open_calls.begins(&waits.place, of, shown, began);
         Waiting {

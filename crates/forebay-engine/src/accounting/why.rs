@@ -11,6 +11,7 @@ use crate::state::dirtied::DirtierKey;
 use crate::state::dirtier::Dirtier;
 use crate::state::ledger::{Moment, RowKey, Sums};
 use crate::state::minutes::Window;
+use crate::state::open_calls::CallerAtStore;
 use crate::state::open_calls::OpenRow;
 use crate::trouble::StoreTrouble;
 use crate::why::{DirtiedRow, OpenWait, WaitRow, Why, WhyLine};
@@ -30,9 +31,15 @@ impl Engine {
         let in_window = last.and_then(|last| Window::of(now, last));
         let window = in_window.map_or(now.since(Instant::ZERO), Window::length);
         let open = self.accounts.open_calls.rows(now);
-        let mut callers: BTreeMap<(CallerKey, Option<usize>), Vec<WaitRow>> = BTreeMap::new();
+        let mut callers: BTreeMap<CallerAtStore, Vec<WaitRow>> = BTreeMap::new();
         for row in self.wait_rows(last) {
-            callers.entry((row.caller, row.bdi)).or_default().push(row);
+            callers
+                .entry(CallerAtStore {
+                    caller: row.caller,
+                    bdi: row.bdi,
+                })
+                .or_default()
+                .push(row);
         }
         let (present, past) = (self.dirty.moment(), self.accounts.ledger.minute_ago());
         let past = past.unwrap_or(present);
@@ -40,13 +47,14 @@ impl Engine {
         let ages = self.dirty.oldest_dirty_ages();
         let mut lines: Vec<WhyLine> = callers
             .into_iter()
-            .map(|((caller, bdi), rows)| {
+            .map(|(of, rows)| {
+                let CallerAtStore { caller, bdi } = of;
                 let mut inputs = inputs_of(bdi, &present, &past);
                 inputs.elapsed_us = window.as_micros();
                 let is_it = |row: &&DirtiedRow| (row.caller, row.bdi) == (caller, bdi);
                 let pages = dirtied.iter().find(is_it).map_or(0, |row| row.pages);
                 let oldest_dirty = bdi.and_then(|bdi| ages.get(bdi).copied().flatten());
-                let line = self.line((caller, bdi, pages), rows, inputs);
+                let line = self.line(of, pages, rows, inputs);
                 let is_it = |row: &&OpenRow| (row.caller, row.bdi) == (caller, bdi);
                 let waits_now = open.iter().filter(is_it).filter_map(|row| row.now_for);
                 WhyLine {
@@ -107,7 +115,7 @@ impl Engine {
         let now = self.rt.now();
         let window = last.and_then(|last| Window::of(now, last));
         let sums = self.accounts.ledger.sums(window).into_iter();
-        let mut rows: Vec<WaitRow> = sums.map(row_of).collect();
+        let mut rows: Vec<WaitRow> = sums.map(|(key, sums)| row_of(key, sums)).collect();
         let longest = window.map_or(Span::MAX, Window::length);
         for open in self.accounts.open_calls.rows(now) {
             let waited = Span::from_micros(open.us).min(longest);
@@ -192,10 +200,12 @@ impl Engine {
 
     fn line(
         &self,
-        (caller, bdi, dirtied_pages): (CallerKey, Option<usize>, u64),
+        of: CallerAtStore,
+        dirtied_pages: u64,
         mut rows: Vec<WaitRow>,
         mut inputs: BlameInputs,
     ) -> WhyLine {
+        let CallerAtStore { caller, bdi } = of;
         rows.sort_by_key(|row| std::cmp::Reverse(row.waited));
         for row in &rows {
             inputs.waited_us[row.cause as usize] = row.waited.as_micros();
@@ -242,7 +252,7 @@ impl Accounts {
     }
 }
 
-fn row_of((key, sums): (RowKey, Sums)) -> WaitRow {
+fn row_of(key: RowKey, sums: Sums) -> WaitRow {
     WaitRow {
         caller: key.caller,
         bdi: key.bdi,

@@ -11,6 +11,7 @@ pub(crate) use self::plan::{FillPlan, Touch};
 use crate::accounting::calls::Call;
 use crate::counters::Counter;
 use crate::error::AccessError;
+use crate::handle::Handle;
 use crate::marks::Mark;
 use crate::memory::Want;
 use crate::memory::{FreshFrame, FreshRun, Home};
@@ -34,6 +35,8 @@ use std::ops::Range;
 struct PendingRun<'a> {
     files: &'a Files,
     object: &'a ObjectState,
+    /// Where its frames come from.
+    home: Home,
     first: u64,
     /// The most pages that one request may have.
     most: u64,
@@ -53,6 +56,7 @@ impl<'a> PendingRun<'a> {
         PendingRun {
             files,
             object,
+            home: Home::near(0),
             first: 0,
             most: files.most_pages_of_a_read(object),
             may_reclaim: false,
@@ -68,7 +72,8 @@ impl<'a> PendingRun<'a> {
     /// Returns how many pages it has dealt with: none past the end.
     fn put_in(
         &mut self,
-        (page, marker): (u64, Option<u64>),
+        page: u64,
+        marker: Option<u64>,
         fresh: FreshRun<'_>,
         _batch: &BatchGuard<'_>,
     ) -> u64 {
@@ -136,8 +141,8 @@ impl<'a> PendingRun<'a> {
         let end = self.first + self.pages.len() as u64;
         let is_awaited = self.first < self.needed.end && self.needed.start < end;
         let pages = std::mem::replace(&mut self.pages, self.files.pages.vectors.take());
-        let run = (self.first, pages);
-        self.files.submit_read(self.object, run, is_awaited);
+        self.files
+            .submit_read(self.object, self.first, pages, is_awaited);
     }
 }
 
@@ -162,12 +167,13 @@ impl Files {
     pub(crate) async fn fill(
         &self,
         call: &Call<'_>,
-        (object, home): (&ObjectState, Home),
+        handle: &Handle,
         plan: FillPlan,
         needed: Range<u64>,
     ) -> Result<(), AccessError> {
-        let want = Want::to_read(home);
+        let object = &*handle.object;
         let mut run = PendingRun::new(self, object, needed.clone());
+        run.home = handle.home;
         run.may_reclaim = plan.is_due;
         let mut page = plan.pages.start;
         while page < plan.pages.end {
@@ -181,7 +187,7 @@ impl Files {
             let is_needed = needed.contains(&page);
             let wanted = absent as usize;
             let Some(fresh) = self
-                .frames_to_fill(call, &mut run, (want, wanted), is_needed)
+                .frames_to_fill(call, &mut run, wanted, is_needed)
                 .await?
             else {
                 self.accounts.mark(Mark::FillShort);
@@ -204,7 +210,7 @@ impl Files {
                 self.accounts.resize_ends(object).await?;
                 continue;
             };
-            let passed = run.put_in((page, plan.marker), fresh, &batch);
+            let passed = run.put_in(page, plan.marker, fresh, &batch);
             drop(batch);
             if passed == 0 {
                 self.accounts.mark(Mark::FillCut);
@@ -226,9 +232,10 @@ impl Files {
         &self,
         call: &Call<'_>,
         run: &mut PendingRun<'_>,
-        (want, wanted): (Want, usize),
+        wanted: usize,
         is_needed: bool,
     ) -> Result<Option<FreshRun<'_>>, AccessError> {
+        let want = Want::to_read(run.home);
         loop {
             if let Some(fresh) = self.reclaim.run_at_once(want.home, wanted) {
                 return Ok(Some(fresh));
@@ -259,7 +266,8 @@ impl Files {
     fn submit_read(
         &self,
         object: &ObjectState,
-        (first, pages): (u64, Vec<PagePointer>),
+        first: u64,
+        pages: Vec<PagePointer>,
         is_awaited: bool,
     ) {
         object.reads_in_flight.fetch_add(1, Ordering::AcqRel);
@@ -291,7 +299,7 @@ impl Files {
         let sequence = if is_measured { MEASURED } else { 0 };
         let io = self
             .writeback
-            .page_io(&backing, request, (pages, token(object.number, sequence)));
+            .page_io(&backing, request, pages, token(object.number, sequence));
         self.writeback
             .submit(&backing, if is_awaited { io.awaited() } else { io });
     }

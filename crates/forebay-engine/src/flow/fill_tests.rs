@@ -75,7 +75,7 @@ impl World {
             .call(&self.file.handle, CallKind::Advise, 0, 0);
         self.engine()
             .files
-            .fill(&call, (object, Home::near(0)), plan, 0..0)
+            .fill(&call, &self.file.handle, plan, 0..0)
             .await
             .expect("nobody waits");
         object.reads_in_flight.load(Ordering::Acquire)
@@ -143,7 +143,7 @@ fn a_run_goes_round_a_page_that_came_meanwhile() {
             .run_at_once(Home::near(0), 9)
             .expect("memory is free");
         let batch = object.begin_batch().expect("nothing is cut");
-        assert_eq!(run.put_in((0, None), fresh, &batch), 9);
+        assert_eq!(run.put_in(0, None, fresh, &batch), 9);
         drop(batch);
         run.submit();
         assert_eq!((run.requests, run.submitted_pages), (2, 8));
@@ -163,7 +163,7 @@ fn a_run_passes_no_page_at_the_end_of_its_object() {
         let fresh = engine.reclaim.run_at_once(Home::near(0), 2);
         let batch = object.begin_batch().expect("nothing is cut");
         let fresh = fresh.expect("memory is free");
-        assert_eq!(run.put_in((PAGES, None), fresh, &batch), 0);
+        assert_eq!(run.put_in(PAGES, None, fresh, &batch), 0);
         assert_eq!((run.requests, world.there()), (0, Vec::new()));
         assert_eq!(world.free_pages(), free);
     });

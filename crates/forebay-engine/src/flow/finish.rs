@@ -21,6 +21,15 @@ use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::page_of;
 use forebay_store::{Durability, Finish, FinishedIo, IoKind, StoreError};
 
+/// A write that its store refused.
+#[derive(Clone, Copy)]
+struct FailedWrite<'a> {
+    io: &'a FinishedIo,
+    /// Since when its pages have been dirty.
+    since: Stamp,
+    error: StoreError,
+}
+
 impl Finish for Writeback {
     fn finished(&self, io: FinishedIo) {
         let (number, sequence) = of_token(io.token);
@@ -102,7 +111,14 @@ impl Writeback {
                 object.is_known_up_to(io.request.offset_bytes + io.request.length_bytes);
                 self.pages_written(object, &backing, &io, since);
             }
-            Err(error) => self.pages_failed(object, &backing, (&io, since), error),
+            Err(error) => {
+                let failed = FailedWrite {
+                    io: &io,
+                    since,
+                    error,
+                };
+                self.pages_failed(object, &backing, failed);
+            }
         }
         backing.count_written(pages, is_taken);
         if is_taken {
@@ -221,13 +237,8 @@ impl Writeback {
     }
 
     /// Pages whose write failed are dirty again: nothing is dropped (promise 2).
-    fn pages_failed(
-        &self,
-        object: &ObjectState,
-        backing: &Backing,
-        (io, since): (&FinishedIo, Stamp),
-        error: StoreError,
-    ) {
+    fn pages_failed(&self, object: &ObjectState, backing: &Backing, failed: FailedWrite<'_>) {
+        let FailedWrite { io, since, error } = failed;
         // Some of them may be good: they are tried again in halves, down to single pages.
         let is_split = io.pages.len() > 1;
         let piece = if is_split { halved(io.pages.len()) } else { 0 };

@@ -5,7 +5,7 @@
 
 use crate::event::{Event, WritebackReason};
 use crate::flow::side_by_side::side_by_side;
-use crate::flow::turn_commits::WrittenTurn;
+use crate::flow::turn_commits::{TurnPages, WrittenTurn};
 use crate::flow::writeout::Selection;
 use crate::marks::Mark;
 use crate::parts::Flusher;
@@ -84,6 +84,14 @@ enum Turn {
     More,
     /// Dirty pages are left that are held, or that have to wait.
     Blocked,
+}
+
+/// What a turn writes: up to `limit` pages from `first_page` on, and round the end of the object.
+struct TurnPlan {
+    first_page: u64,
+    limit: u64,
+    /// After so many pages it looks whether a commit is worth while.
+    step_pages: u64,
 }
 
 impl Flusher {
@@ -429,17 +437,22 @@ impl Flusher {
         let limit = self.turn_pages(backing, round.pages_left);
         let first_sequence = backing.next_sequence();
         let step_pages = self.commit_step(backing);
-        let turn = self.write_turn(backing, object, (next_page, limit, step_pages), round);
-        let (written, next) = turn.await;
+        let plan = TurnPlan {
+            first_page: next_page,
+            limit,
+            step_pages,
+        };
+        let (written, next) = self.write_turn(backing, object, plan, round).await;
+        let wrote = TurnPages { written, limit };
         lock(&object.queueing).next_page = next;
         if backing.geometry.durability == Durability::Unstable {
             let writes = first_sequence..backing.next_sequence();
             let turn = WrittenTurn::of(object.clone(), writes, step_pages);
             self.writeback
-                .turn_is_written(backing, &mut round.owed, turn, (written, limit))
+                .turn_is_written(backing, &mut round.owed, turn, wrote)
                 .await;
         }
-        let turn = match (has_work_left(backing, object), written >= limit) {
+        let turn = match (has_work_left(backing, object), wrote.is_full()) {
             (false, _) => Turn::Clean,
             (true, true) => Turn::More,
             (true, false) => Turn::Blocked,
@@ -447,16 +460,19 @@ impl Flusher {
         (written, turn)
     }
 
-    /// Writes up to `limit` pages from `first_page` on, and round the end of the object. Looks
-    /// whether a commit is worth while after each `step_pages`. Returns how many pages it wrote,
-    /// and where the next turn starts.
+    /// Writes the pages of `plan`. Returns how many pages it wrote, and where the next turn starts.
     async fn write_turn(
         &self,
         backing: &Backing,
         object: &Arc<ObjectState>,
-        (first_page, limit, step_pages): (u64, u64, u64),
+        plan: TurnPlan,
         round: &Round,
     ) -> (u64, u64) {
+        let TurnPlan {
+            first_page,
+            limit,
+            step_pages,
+        } = plan;
         let step = step_pages.min(limit);
         let mut written = 0;
         for pages in [first_page..u64::MAX, 0..first_page] {

@@ -4,7 +4,7 @@ use crate::error::BuildError;
 use crate::parts::Files;
 use crate::state::index::LONGEST_BYTES;
 use crate::state::object::{ObjectState, Origin};
-use forebay_store::ObjectId;
+use crate::state::objects::StoreObject;
 use std::sync::Arc;
 
 impl Files {
@@ -25,7 +25,7 @@ impl Files {
             });
         }
         if let Origin::File { backing, object } = origin
-            && let Some(known) = self.check_length((backing, object), length_bytes)?
+            && let Some(known) = self.check_length(StoreObject { backing, object }, length_bytes)?
         {
             return Ok(known);
         }
@@ -43,10 +43,10 @@ impl Files {
     /// cut, and is given back as opened.
     fn check_length(
         &self,
-        place: (usize, ObjectId),
+        place: StoreObject,
         length_bytes: u64,
     ) -> Result<Option<Arc<ObjectState>>, BuildError> {
-        let (backing, object) = place;
+        let StoreObject { backing, object } = place;
         let stored = self.dirty.stores.get(backing).store.length_bytes(object);
         let Some(stored_bytes) = stored.filter(|&stored| length_bytes < stored) else {
             return Ok(None);

@@ -422,7 +422,7 @@ impl Throttle {
         let Some(number) = turn.under_way() else {
             return true;
         };
-        let _waiting = self.accounts.waiting_along(waits, (turn, number));
+        let _waiting = self.accounts.waiting_along(waits, turn, number);
         let longest = self.rt.now() + Span::from_micros(LONGEST_US);
         while let Some(listener) = turn.listen(number) {
             if self.accounts.until(longest, listener).await.is_none() {

@@ -1,6 +1,6 @@
 //! Reading: a hit copies and goes on; a miss fills and comes back.
 
-use crate::accounting::calls::Call;
+use crate::accounting::calls::{Access, Call};
 use crate::counters::Counter;
 use crate::error::AccessError;
 use crate::event::CallKind;
@@ -21,13 +21,20 @@ use forebay_base::units::{byte_of, page_of, pages_for};
 use forebay_law::blame::Cause;
 use std::ops::Range;
 
+/// A page that somebody else holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BusyPage {
+    pub(crate) frame: u32,
+    pub(crate) key: u64,
+}
+
 /// Why a look at a page did not yield its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// It is not there.
     Absent { page: u64 },
     /// It is being filled or written.
-    Busy { frame: u32, key: u64 },
+    Busy(BusyPage),
     /// It is anonymous and nobody has ever written it: zeros.
     Zeros { page: u64 },
 }
@@ -45,7 +52,7 @@ impl Memory {
         };
         match self.frames.hold(frame, key) {
             Ok(hold) => Ok(hold),
-            Err(Refused::Busy) => Err(Missing::Busy { frame, key }),
+            Err(Refused::Busy) => Err(Missing::Busy(BusyPage { frame, key })),
             Err(Refused::Gone) => Err(self.absent(object, page)),
         }
     }
@@ -147,10 +154,11 @@ impl Files {
     pub(crate) fn read(
         &self,
         handle: &Handle,
-        (buffer, done): (&mut [u8], usize),
+        buffer: &mut [u8],
+        done: usize,
         offset_bytes: u64,
     ) -> impl Future<Output = Result<usize, AccessError>> {
-        self.read_until_told::<true>(handle, (buffer, done), offset_bytes)
+        self.read_until_told::<true>(handle, buffer, done, offset_bytes)
     }
 
     /// The same. An error counts as one that the caller gets if `IS_TOLD`: it is not if the read is
@@ -158,7 +166,8 @@ impl Files {
     pub(super) async fn read_until_told<const IS_TOLD: bool>(
         &self,
         handle: &Handle,
-        (buffer, mut done): (&mut [u8], usize),
+        buffer: &mut [u8],
+        mut done: usize,
         offset_bytes: u64,
     ) -> Result<usize, AccessError> {
         let told = |outcome: Result<(), AccessError>| {
@@ -181,7 +190,11 @@ impl Files {
             if missing.is_none() && !handle.stream.has_marker() {
                 return Ok(done);
             }
-            let request = (CallKind::Read, offset_bytes, wanted as u64);
+            let request = Access {
+                kind: CallKind::Read,
+                offset_bytes,
+                bytes: wanted as u64,
+            };
             let call = Call::in_place(&mut call, &self.dirty, handle, request);
             let planned = self.read_ahead(call, handle, last).await;
             let has_planned = matches!(planned, Ok(true));
@@ -202,7 +215,11 @@ impl Files {
         handle: &Handle,
         page: u64,
     ) -> Result<SharedHold<'_>, AccessError> {
-        let request = (CallKind::Page, byte_of(page), PAGE_BYTES as u64);
+        let request = Access {
+            kind: CallKind::Page,
+            offset_bytes: byte_of(page),
+            bytes: PAGE_BYTES as u64,
+        };
         let mut call = None;
         loop {
             // Checked under the hold, if there is one: a cut of the object sets the new length
@@ -262,7 +279,7 @@ impl Files {
         let Some(plan) = self.plan_fill(object, &handle.stream, touch) else {
             return Ok(false);
         };
-        self.fill(call, (object, handle.home), plan, 0..0).await?;
+        self.fill(call, handle, plan, 0..0).await?;
         Ok(true)
     }
 
@@ -277,11 +294,10 @@ impl Files {
     ) -> Result<(), AccessError> {
         let object = &*handle.object;
         match missing {
-            Missing::Busy { frame, key } => {
+            Missing::Busy(page) => {
                 handle.stream.note_waited();
                 let failures = object.read_failure_count();
-                self.wait_for_fill(call, object, (frame, key), failures)
-                    .await
+                self.wait_for_fill(call, object, page, failures).await
             }
             Missing::Absent { page } => self.fill_and_wait(call, handle, page, last).await,
             Missing::Zeros { .. } => Ok(()),
@@ -307,7 +323,7 @@ impl Files {
             bytes.start,
             end.saturating_sub(bytes.start),
         );
-        self.fill(&call, (object, handle.home), plan, 0..0).await
+        self.fill(&call, handle, plan, 0..0).await
     }
 
     /// Drops the clean pages of a range that is not wanted any more and begins to write the others.
@@ -373,12 +389,11 @@ impl Files {
                 });
                 alone
             };
-            self.fill(call, (object, handle.home), plan, page..page + 1)
-                .await?;
+            self.fill(call, handle, plan, page..page + 1).await?;
             let key = key(object.number, page);
             result = match self.memory.find(key) {
                 Some(frame) => {
-                    let page = (frame, key);
+                    let page = BusyPage { frame, key };
                     self.wait_for_fill(call, object, page, failures).await
                 }
                 None => object
@@ -398,9 +413,10 @@ impl Files {
         &self,
         call: &Call<'_>,
         object: &ObjectState,
-        (frame, key): (u32, u64),
+        page: BusyPage,
         failures: u64,
     ) -> Result<(), AccessError> {
+        let BusyPage { frame, key } = page;
         // A page with content is held by a writer, or by a cut.
         let is_read = self.memory.frames.word(frame) & flag::UPTODATE == 0;
         let cause = if is_read {

@@ -106,7 +106,7 @@ impl Files {
             if self.memory.read_on(handle, &mut requests[at]) {
                 continue;
             }
-            let mut read = self.begin_ahead(handle, (requests, at), &mut ahead).await;
+            let mut read = self.begin_ahead(handle, requests, at, &mut ahead).await;
             if read.is_ok() {
                 read = self.end_read(handle, &mut requests[at]).await;
             }
@@ -128,7 +128,8 @@ impl Files {
     async fn begin_ahead(
         &self,
         handle: &Handle,
-        (requests, at): (&[ReadRequest<'_>], usize),
+        requests: &[ReadRequest<'_>],
+        at: usize,
         ahead: &mut Ahead,
     ) -> Result<(), AccessError> {
         let end = requests.len().min(at + BEGUN_TIMES * ahead.under_way.most);
@@ -210,8 +211,7 @@ impl Files {
         let plan = planned
             .filter(|plan| plan.pages.contains(&page))
             .unwrap_or(FillPlan::unmarked(page..page + 1));
-        self.fill(&call, (object, handle.home), plan, page..page + 1)
-            .await?;
+        self.fill(&call, handle, plan, page..page + 1).await?;
         if let Some(frame) = self.memory.find(key) {
             under_way.note(frame, key);
         }
@@ -226,12 +226,12 @@ impl Files {
     ) -> Result<(), AccessError> {
         let (offset_bytes, begun) = (request.offset_bytes, request.done_bytes);
         let mut read = self
-            .read_until_told::<false>(handle, (&mut *request.buffer, begun), offset_bytes)
+            .read_until_told::<false>(handle, &mut *request.buffer, begun, offset_bytes)
             .await;
         if matches!(read, Err(AccessError::Store(_))) {
             // What was begun ahead failed. As in any other read, the page is then tried alone.
             read = self
-                .read_until_told::<false>(handle, (&mut *request.buffer, begun), offset_bytes)
+                .read_until_told::<false>(handle, &mut *request.buffer, begun, offset_bytes)
                 .await;
         }
         request.done_bytes = read?;

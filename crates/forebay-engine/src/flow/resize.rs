@@ -10,6 +10,7 @@ mod line;
 
 use crate::error::AccessError;
 use crate::event::CallKind;
+use crate::flow::resize::line::ResizeOf;
 use crate::handle::Handle;
 use crate::marks::Mark;
 use crate::parts::Files;
@@ -51,7 +52,15 @@ impl Files {
         drop(waiting);
         let cut = async move { files.truncate_file(&place, &backing, length_bytes).await };
         self.writeback
-            .resize_apart("truncate", (&call, handle), page_of(length_bytes), cut)
+            .resize_apart(
+                &call,
+                handle,
+                ResizeOf {
+                    name: "truncate",
+                    page_index: page_of(length_bytes),
+                },
+                cut,
+            )
             .await?
     }
 
@@ -146,7 +155,15 @@ impl Files {
             Ok(())
         };
         self.writeback
-            .resize_apart("abandon", (&call, handle), 0, give_up)
+            .resize_apart(
+                &call,
+                handle,
+                ResizeOf {
+                    name: "abandon",
+                    page_index: 0,
+                },
+                give_up,
+            )
             .await?
     }
 
@@ -195,7 +212,15 @@ impl Files {
         let give_up = async move { files.discard_pages(&place, &backing, whole).await };
         match self
             .writeback
-            .resize_apart("discard", (&call, handle), first, give_up)
+            .resize_apart(
+                &call,
+                handle,
+                ResizeOf {
+                    name: "discard",
+                    page_index: first,
+                },
+                give_up,
+            )
             .await?
         {
             Err(AccessError::Store(error)) if error.failure == Failure::Unsupported => {

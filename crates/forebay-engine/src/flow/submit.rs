@@ -13,7 +13,8 @@ impl Writeback {
         &self,
         backing: &Backing,
         request: Request,
-        (pages, token): (Vec<PagePointer>, u64),
+        pages: Vec<PagePointer>,
+        token: u64,
     ) -> Io {
         let arena = self.memory.frames.arena();
         let io = if arena.is_phantom() {

@@ -81,7 +81,7 @@ impl Reclaim {
         };
         let io = self
             .writeback
-            .page_io(&swap.backing, request, (pages, token(object.number, 0)));
+            .page_io(&swap.backing, request, pages, token(object.number, 0));
         self.writeback.submit(&swap.backing, io);
         swap.backing.queue_changed();
     }

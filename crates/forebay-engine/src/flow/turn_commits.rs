@@ -42,6 +42,20 @@ impl WrittenTurn {
     }
 }
 
+/// How many pages a turn wrote, of those that it might have written.
+#[derive(Clone, Copy)]
+pub(crate) struct TurnPages {
+    pub(crate) written: u64,
+    pub(crate) limit: u64,
+}
+
+impl TurnPages {
+    /// Whether the turn ended because of its limit.
+    pub(crate) fn is_full(self) -> bool {
+        self.written >= self.limit
+    }
+}
+
 impl Drop for WrittenTurn {
     fn drop(&mut self) {
         let requests = &self.object.changes_in_flight;
@@ -51,18 +65,18 @@ impl Drop for WrittenTurn {
 
 impl Writeback {
     /// Waits for the commit of the turn before `turn`, and for that of `turn` itself unless it
-    /// wrote as many `pages` as its limit allows. A turn of fewer has written all there was: under
+    /// wrote as many pages as its limit allows. A turn of fewer has written all there was: under
     /// a small limit nothing more comes before its pages are free.
     pub(crate) async fn turn_is_written(
         &self,
         backing: &Backing,
         owed: &mut Option<WrittenTurn>,
         mut turn: WrittenTurn,
-        (pages, limit): (u64, u64),
+        wrote: TurnPages,
     ) {
-        let is_full = pages >= limit;
+        let is_full = wrote.is_full();
         if is_full {
-            turn.commit = self.early_commit_of(backing, &turn, pages);
+            turn.commit = self.early_commit_of(backing, &turn, wrote.written);
         }
         if let Some(before) = owed.replace(turn) {
             self.commit_turn(backing, before).await;

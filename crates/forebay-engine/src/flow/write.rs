@@ -1,6 +1,6 @@
 //! Writing: find or make the page, copy, mark it dirty, and pay for it.
 
-use crate::accounting::calls::Call;
+use crate::accounting::calls::{Access, Call};
 use crate::counters::Counter;
 use crate::error::AccessError;
 use crate::event::CallKind;
@@ -62,13 +62,17 @@ struct Content<'a> {
 
 impl<'a> Content<'a> {
     /// The description of the call that writes it at `offset_bytes`.
-    fn call(self, offset_bytes: u64) -> (CallKind, u64, u64) {
+    fn access(self, offset_bytes: u64) -> Access {
         let kind = if self.keeps_length {
             CallKind::Discard
         } else {
             CallKind::Write
         };
-        (kind, offset_bytes, self.bytes.len() as u64)
+        Access {
+            kind,
+            offset_bytes,
+            bytes: self.bytes.len() as u64,
+        }
     }
 
     /// What is left of it after the first `done` bytes.
@@ -158,7 +162,7 @@ impl Files {
         let end_bytes = offset_bytes.saturating_add(content.bytes.len() as u64);
         let pages = page_of(offset_bytes)..pages_for(end_bytes);
         // A write that is refused in any case waits for nobody.
-        let (request, mut call) = (content.call(offset_bytes), None);
+        let (request, mut call) = (content.access(offset_bytes), None);
         // The discard that it is a part of counts its own error.
         let told = |outcome: Result<(), AccessError>| {
             if content.keeps_length {

@@ -21,6 +21,20 @@ use forebay_rt::Work;
 use forebay_store::{Durability, IoKind, PagePointer, Request};
 use std::ops::Range;
 
+/// The pages of a run that nobody has looked at yet.
+struct LeftOfRun {
+    pages: Range<u64>,
+    since: Stamp,
+}
+
+/// The pages that were claimed for one request.
+#[derive(Default)]
+struct Neighbours {
+    count: usize,
+    /// The flags that say how their writes failed before.
+    history: u64,
+}
+
 /// The result of a claim.
 enum Claim {
     Taken(PagePointer),
@@ -248,17 +262,21 @@ impl Writeback {
         mut manner: Manner,
     ) -> (u64, u64) {
         let mut submitted = 0;
-        let mut left = run.first..run.first + run.pages;
-        while !left.is_empty() {
-            let Some(vector) = self.vector_for_writing(backing, left.end - left.start) else {
+        let mut left = LeftOfRun {
+            pages: run.first..run.first + run.pages,
+            since: run.since,
+        };
+        while !left.pages.is_empty() {
+            let most = left.pages.end - left.pages.start;
+            let Some(vector) = self.vector_for_writing(backing, most) else {
                 let mut dirty = lock(&object.dirty);
-                for page in left.clone() {
+                for page in left.pages.clone() {
                     // A sync may have tagged it, whichever caller took it.
                     dirty.untake(&self.pages.slab, page, Tag::ToWrite, run.since);
                 }
                 break;
             };
-            let claimed = self.claim_neighbours((backing, object), &mut left, run.since, vector);
+            let claimed = self.claim_neighbours(backing, object, &mut left, vector);
             submitted += claimed.pages.len() as u64;
             if claimed.pages.is_empty() {
                 self.give_back(backing, claimed.pages);
@@ -267,7 +285,7 @@ impl Writeback {
                 self.submit_write(backing, object, claimed, manner);
             }
         }
-        (submitted, left.start)
+        (submitted, left.pages.start)
     }
 
     /// An empty vector for a write of `pages` pages or, if no vector is that long, of fewer. None
@@ -298,19 +316,20 @@ impl Writeback {
     /// Removes the pages that it looked at from `left`.
     fn claim_neighbours(
         &self,
-        (backing, object): (&Backing, &ObjectState),
-        left: &mut Range<u64>,
-        since: Stamp,
+        backing: &Backing,
+        object: &ObjectState,
+        left: &mut LeftOfRun,
         mut vector: Vec<PagePointer>,
     ) -> Claimed {
         let length_bytes = object.length_bytes();
-        let mut first = left.start;
-        let mut history = None;
-        while let Some(page) = left.next() {
+        let since = left.since;
+        let mut first = left.pages.start;
+        let mut neighbours = Neighbours::default();
+        while let Some(page) = left.pages.next() {
             self.prefetch_claims(object, page);
-            match self.claim(backing, object, page, (&mut history, vector.len())) {
+            match self.claim(backing, object, page, &mut neighbours) {
                 Claim::Apart => {
-                    left.start = page;
+                    left.pages.start = page;
                     break;
                 }
                 Claim::Taken(pointer) => {
@@ -318,6 +337,7 @@ impl Writeback {
                         first = page;
                     }
                     vector.push(pointer);
+                    neighbours.count += 1;
                     if vector.len() == vector.capacity() {
                         break;
                     }
@@ -367,13 +387,13 @@ impl Writeback {
         }
     }
 
-    /// Claims `page` after `taken` others, whose writes failed as `history` says.
+    /// Claims `page` after its neighbours, if its write failed as theirs did.
     fn claim(
         &self,
         backing: &Backing,
         object: &ObjectState,
         page: u64,
-        (history, taken): (&mut Option<u64>, usize),
+        neighbours: &mut Neighbours,
     ) -> Claim {
         let key = key(object.number, page);
         let Some(frame) = self.memory.find_surely(key) else {
@@ -389,10 +409,11 @@ impl Writeback {
             Err(Refused::Gone) => return Claim::Clean,
         };
         let of_page = hold.word() & (flag::FAILED | flag::PIECE);
-        if taken > 0 && (*history != Some(of_page) || taken >= piece_of(of_page)) {
+        let taken = neighbours.count;
+        if taken > 0 && (neighbours.history != of_page || taken >= piece_of(of_page)) {
             return Claim::Apart;
         }
-        *history = Some(of_page);
+        neighbours.history = of_page;
         let found = self.memory.frames.claim_for_writing(frame);
         drop(hold);
         if !claimable(found) {
@@ -449,7 +470,7 @@ impl Writeback {
         in_flight.fetch_add(pages.len() as u64, Ordering::AcqRel);
         self.dirty.activity_begins(backing, Part::Request);
         object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
-        let io = self.page_io(backing, request, (pages, token(object.number, sequence)));
+        let io = self.page_io(backing, request, pages, token(object.number, sequence));
         let stored = first + whole_bytes / PAGE_BYTES as u64;
         object.stored_pages.fetch_max(stored, Ordering::Relaxed);
         let io = if is_awaited { io.awaited() } else { io };

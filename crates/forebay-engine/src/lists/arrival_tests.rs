@@ -39,7 +39,7 @@ fn arrived(seed: u64, longest: usize) -> (Vec<Refault>, Vec<Vec<u32>>, u64) {
     for part in run.chunks(longest) {
         lists.arrive(
             &frames,
-            (0, part),
+            Arrivals { zone: 0, run: part },
             || false,
             |_, refault| refaults.push(refault),
         );

@@ -50,6 +50,14 @@ pub(crate) struct Refault {
     pub(crate) is_restored: bool,
 }
 
+/// Held pages of one zone that are new.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrivals<'a> {
+    pub(crate) zone: usize,
+    /// Their frames, in the order of their arrival.
+    pub(crate) run: &'a [u32],
+}
+
 impl Lists {
     /// Empty lists for this many zones, which have this many frames together.
     pub(crate) fn new(rule: Arc<dyn Rule>, zones: usize, frames: u32) -> Lists {
@@ -65,16 +73,17 @@ impl Lists {
         &self.zones[zone]
     }
 
-    /// Puts held new pages of a zone on its lists, in their order. A page that was evicted not long
+    /// Puts new pages of a zone on its lists, in their order. A page that was evicted not long
     /// ago may go to the active list at once (spec/reclaim.md 2.8). `returned` is called for those
     /// that are remembered.
     pub(crate) fn arrive(
         &self,
         frames: &FrameTable,
-        (zone, run): (usize, &[u32]),
+        arrivals: Arrivals<'_>,
         swap_has_room: impl Fn() -> bool,
         mut returned: impl FnMut(&ExclusiveHold<'_>, Refault),
     ) {
+        let Arrivals { zone, run } = arrivals;
         if run.len() > 1 {
             for &frame in run {
                 self.prefetch_shadow(frames.owner(frame));

@@ -60,7 +60,8 @@ impl Memory {
     /// Memory without any pages in it.
     pub(crate) fn new(
         frames: FrameTable,
-        (zones, nodes): (Vec<Zone>, Vec<Node>),
+        zones: Vec<Zone>,
+        nodes: Vec<Node>,
         kernel: &KernelValues,
         counters: Arc<Counters>,
     ) -> Memory {

@@ -1,6 +1,7 @@
 //! Pages: which pages of an object may be resident, and how a page leaves the cache.
 
 use crate::counters::Counter;
+use crate::lists::Arrivals;
 use crate::lists::Refault;
 use crate::memory::Memory;
 use crate::state::batch::Batch;
@@ -119,10 +120,14 @@ impl Memory {
         };
         let zone = self.zone_of(first).number;
         let has_room = || self.swap_has_room();
-        self.lists
-            .arrive(&self.frames, (zone, run), has_room, |hold, refault| {
+        self.lists.arrive(
+            &self.frames,
+            Arrivals { zone, run },
+            has_room,
+            |hold, refault| {
                 self.count_refault(hold.word() & flag::ANON == 0, refault);
-            });
+            },
+        );
     }
 
     fn count_refault(&self, is_file: bool, refault: Refault) {

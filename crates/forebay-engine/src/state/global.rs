@@ -47,7 +47,8 @@ impl Completions {
         &mut self,
         of: &mut StoreCompletions,
         pages: u64,
-        (max_ratio_1024, now_ms): (u64, u64),
+        max_ratio_1024: u64,
+        now_ms: u64,
     ) {
         match self {
             Completions::Timed(all) => {
@@ -132,13 +133,13 @@ impl GlobalDirty {
         let mut rates = lock(&backing.rates);
         let mut completions = lock(&self.completions);
         let of_store = &mut rates.completions;
-        completions.complete(of_store, pages, (max_ratio, now_ms));
+        completions.complete(of_store, pages, max_ratio, now_ms);
     }
 
     /// Notes that a writer, whose own count is `own`, dirtied `pages`.
     pub fn note_dirtied(&self, own: &Mutex<StoreCompletions>, pages: u64, now_ms: u64) {
         let (mut own, mut all) = (lock(own), lock(&self.dirtyings));
-        all.complete(&mut own, pages, (1024, now_ms));
+        all.complete(&mut own, pages, 1024, now_ms);
     }
 
     /// The share of that writer in all that was dirtied lately.

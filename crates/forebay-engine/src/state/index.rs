@@ -190,7 +190,7 @@ impl Index {
             return Err(other);
         }
         self.stretch(key).fetch_add(1, Ordering::SeqCst);
-        link(frames, bucket, (key, flag::MAPPED), hold);
+        link(frames, bucket, key, flag::MAPPED, hold);
         Ok(())
     }
 
@@ -217,7 +217,7 @@ impl Index {
                 let bucket = self.lock(key);
                 if walk_locked(frames, &bucket, key).is_none() {
                     let mut hold = frames.adopt(frame);
-                    link(frames, bucket, (key, flag::MAPPED | flags), &mut hold);
+                    link(frames, bucket, key, flag::MAPPED | flags, &mut hold);
                     hold.leave();
                     placed |= 1 << place;
                 }
@@ -317,7 +317,8 @@ impl Drop for Bucket<'_> {
 fn link(
     frames: &FrameTable,
     bucket: Bucket<'_>,
-    (key, flags): (u64, u64),
+    key: u64,
+    flags: u64,
     hold: &mut ExclusiveHold<'_>,
 ) {
     hold.set_owner(key);

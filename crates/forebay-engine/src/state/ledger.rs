@@ -75,7 +75,7 @@ struct Minute {
 impl Minute {
     /// Notes the part of a wait of `whole_us` that belongs to it. The call is counted where it
     /// ended.
-    fn note(&mut self, part_us: u64, (whole_us, ends_here): (u64, bool)) {
+    fn note(&mut self, part_us: u64, whole_us: u64, ends_here: bool) {
         let bounded = |us: u64| u32::try_from(us).unwrap_or(u32::MAX);
         self.calls = self.calls.saturating_add(u32::from(ends_here));
         self.us = self.us.saturating_add(bounded(part_us));
@@ -118,7 +118,7 @@ impl Past {
     fn note(&mut self, us: u64, now: Instant) {
         self.all.note(us);
         self.recent.spread(now, us, |minute, part_us, ends_here| {
-            minute.note(part_us, (us, ends_here));
+            minute.note(part_us, us, ends_here);
         });
     }
 

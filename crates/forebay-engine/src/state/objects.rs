@@ -34,12 +34,20 @@ pub struct ObjectTable {
     lists_unused: bool,
 }
 
+/// An object of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StoreObject {
+    /// The store.
+    pub(crate) backing: usize,
+    pub(crate) object: ObjectId,
+}
+
 #[derive(Debug, Default)]
 struct Table {
     /// Slot `i` holds the object numbered `i + 1`.
     objects: Vec<Option<Arc<ObjectState>>>,
     free: Vec<u32>,
-    by_origin: BTreeMap<(usize, ObjectId), u32>,
+    by_origin: BTreeMap<StoreObject, u32>,
     /// Files that nobody has open, in the order in which they were closed: a caller that needs room
     /// forgets the oldest.
     ///
@@ -73,7 +81,7 @@ impl ObjectTable {
     }
 
     /// The object of a store at `place`.
-    pub(crate) fn at(&self, place: (usize, ObjectId)) -> Option<Arc<ObjectState>> {
+    pub(crate) fn at(&self, place: StoreObject) -> Option<Arc<ObjectState>> {
         let table = lock(&self.table);
         let number = *table.by_origin.get(&place)?;
         table.objects.get(number as usize - 1).cloned().flatten()
@@ -132,7 +140,7 @@ impl ObjectTable {
     }
 
     /// Opens one more handle on the object at `place`, if it is known.
-    pub(crate) fn reopen(&self, place: (usize, ObjectId)) -> Option<Arc<ObjectState>> {
+    pub(crate) fn reopen(&self, place: StoreObject) -> Option<Arc<ObjectState>> {
         lock(&self.table).reopen(place)
     }
 
@@ -149,7 +157,10 @@ impl ObjectTable {
         let place = match &origin {
             Origin::File {
                 backing, object, ..
-            } => Some((*backing, *object)),
+            } => Some(StoreObject {
+                backing: *backing,
+                object: *object,
+            }),
             Origin::Anonymous { .. } => None,
         };
         let bytes = origin.object_bytes();
@@ -345,7 +356,7 @@ impl Table {
     }
 
     /// Another handle on the object of `place`, if it is known.
-    fn reopen(&mut self, place: (usize, ObjectId)) -> Option<Arc<ObjectState>> {
+    fn reopen(&mut self, place: StoreObject) -> Option<Arc<ObjectState>> {
         let number = *self.by_origin.get(&place)?;
         let known = self.objects[number as usize - 1]
             .clone()
@@ -385,7 +396,10 @@ impl Table {
             backing, object, ..
         } = &object.origin
         {
-            self.by_origin.remove(&(*backing, *object));
+            self.by_origin.remove(&StoreObject {
+                backing: *backing,
+                object: *object,
+            });
         }
     }
 }

@@ -32,6 +32,24 @@ pub(crate) struct Wait {
     is_counted: bool,
 }
 
+impl Wait {
+    /// A wait for `cause` that began at `began`.
+    pub(crate) fn of(cause: Cause, began: Instant) -> Wait {
+        Wait {
+            cause,
+            began,
+            is_counted: false,
+        }
+    }
+}
+
+/// A caller, and the store that it used, if it was a store's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CallerAtStore {
+    pub(crate) caller: CallerKey,
+    pub(crate) bdi: Option<usize>,
+}
+
 /// A call that has waited and has not ended.
 #[derive(Clone, Copy, Debug)]
 struct OpenCall {
@@ -131,15 +149,11 @@ impl OpenCalls {
     pub(crate) fn begins(
         &self,
         place: &OpenPlace,
-        (caller, bdi): (CallerKey, Option<usize>),
+        of: CallerAtStore,
         cause: Cause,
         now: Instant,
     ) -> Option<Wait> {
-        let wait = Some(Wait {
-            cause,
-            began: now,
-            is_counted: false,
-        });
+        let wait = Some(Wait::of(cause, now));
         if let Some((shard, at)) = place.get() {
             let mut inner = lock(&self.shards[shard]);
             let call = inner.calls[at].as_mut();
@@ -152,8 +166,8 @@ impl OpenCalls {
             let mut inner = lock(&self.shards[shard]);
             let Some(at) = inner.free.pop() else { continue };
             inner.calls[at as usize] = Some(OpenCall {
-                caller,
-                bdi: bdi.map(|bdi| bdi as u32),
+                caller: of.caller,
+                bdi: of.bdi.map(|bdi| bdi as u32),
                 wait,
                 until: now,
                 us: [0; CAUSES],
@@ -165,16 +179,16 @@ impl OpenCalls {
         None
     }
 
-    /// The wait that began at `began` is over, and the call waits for `outer` again. True if it was
+    /// The wait `ended` is over, and the call waits for `outer` again. True if it was
     /// overdue and nobody had counted that.
     pub(crate) fn ends(
         &self,
         place: &OpenPlace,
-        (cause, began): (Cause, Instant),
+        ended: Wait,
         outer: Option<Wait>,
         now: Instant,
     ) -> bool {
-        let is_overdue = now.since(began) > OVERDUE;
+        let is_overdue = now.since(ended.began) > OVERDUE;
         let Some((shard, at)) = place.get() else {
             return is_overdue;
         };
@@ -184,7 +198,7 @@ impl OpenCalls {
         call.advance(now);
         // If the call waits for two things at a time, the one that began last is shown.
         match call.wait {
-            Some(wait) if (wait.cause, wait.began) == (cause, began) => {
+            Some(wait) if (wait.cause, wait.began) == (ended.cause, ended.began) => {
                 call.wait = outer;
                 is_overdue && !wait.is_counted
             }
@@ -253,8 +267,11 @@ mod tests {
         Instant::ZERO + Span::from_millis(ms)
     }
 
-    fn of(number: u32) -> (CallerKey, Option<usize>) {
-        (CallerKey::handle(number), Some(0))
+    fn of(number: u32) -> CallerAtStore {
+        CallerAtStore {
+            caller: CallerKey::handle(number),
+            bdi: Some(0),
+        }
     }
 
     fn waited(calls: &OpenCalls, ms: u64) -> Vec<(Cause, u64, Option<u64>)> {
@@ -274,13 +291,13 @@ mod tests {
         let mut found = waited(&calls, 100);
         found.sort_by_key(|(_, ms, _)| std::cmp::Reverse(*ms));
         assert_eq!(found, both);
-        calls.ends(&place, (Cause::Commit, at(20)), outer, at(100));
+        calls.ends(&place, Wait::of(Cause::Commit, at(20)), outer, at(100));
         let memory = waited(&calls, 150).into_iter();
         let memory: Vec<_> = memory
             .filter(|(cause, ..)| *cause == Cause::Memory)
             .collect();
         assert_eq!(memory, [(Cause::Memory, 60, Some(140))]);
-        calls.ends(&place, (Cause::Memory, at(10)), None, at(150));
+        calls.ends(&place, Wait::of(Cause::Memory, at(10)), None, at(150));
         assert!(
             waited(&calls, 500)
                 .iter()
@@ -299,10 +316,10 @@ mod tests {
         let overdue = [(cause, Span::from_millis(5_001))];
         assert_eq!(calls.take_overdue(at(5_001)), overdue);
         assert_eq!(calls.take_overdue(at(9_000)), [], "it was counted");
-        assert!(!calls.ends(&looked_at, (cause, began), None, at(25_000)));
+        assert!(!calls.ends(&looked_at, Wait::of(cause, began), None, at(25_000)));
         let not = OpenPlace::default();
         calls.begins(&not, of(2), cause, at(30_000));
-        assert!(calls.ends(&not, (cause, at(30_000)), None, at(35_001)));
+        assert!(calls.ends(&not, Wait::of(cause, at(30_000)), None, at(35_001)));
     }
 
     #[test]
@@ -314,7 +331,7 @@ mod tests {
         }
         assert_eq!(calls.rows(at(7)).len(), SHARDS);
         for place in &places {
-            assert!(calls.ends(place, (Cause::Commit, at(0)), None, at(6_000)));
+            assert!(calls.ends(place, Wait::of(Cause::Commit, at(0)), None, at(6_000)));
             calls.leaves(place);
         }
         assert!(calls.rows(at(6_000)).is_empty());

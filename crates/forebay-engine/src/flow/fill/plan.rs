@@ -82,7 +82,7 @@ impl Files {
             let pages = page..(page + touch.request_pages.max(1)).min(end);
             return (!hit_marker).then(|| FillPlan::unmarked(pages));
         }
-        let usual = self.settle_reach(object, (stream, &state), touch);
+        let usual = self.settle_reach(object, stream, &state, touch);
         let max_pages = self.longest_window(object, usual, touch.request_pages);
         let inputs = self.readahead_inputs(object, stream, touch, max_pages);
         match decide(state.window, &inputs) {
@@ -142,7 +142,8 @@ impl Files {
     fn settle_reach(
         &self,
         object: &ObjectState,
-        (stream, state): (&Stream, &StreamState),
+        stream: &Stream,
+        state: &StreamState,
         touch: Touch,
     ) -> u64 {
         if self.pages.kernel.values.readahead_is_fixed || state.max_pages == 0 {

@@ -3,6 +3,7 @@
 use crate::error::AccessError;
 use crate::event::CallKind;
 use crate::flow::read::Missing;
+use crate::flow::resize::line::ResizeOf;
 use crate::handle::Handle;
 use crate::parts::Files;
 use crate::state::backing::Backing;
@@ -31,7 +32,15 @@ impl Files {
             let cut = async move { files.cut_anonymous(&place, &backing, length_bytes).await };
             if self
                 .writeback
-                .resize_apart("truncate", (&call, handle), first, cut)
+                .resize_apart(
+                    &call,
+                    handle,
+                    ResizeOf {
+                        name: "truncate",
+                        page_index: first,
+                    },
+                    cut,
+                )
                 .await??
             {
                 return Ok(());

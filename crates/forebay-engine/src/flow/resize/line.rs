@@ -16,6 +16,13 @@ use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// A resize, as errors and the names of tasks show it.
+pub(super) struct ResizeOf {
+    pub(super) name: &'static str,
+    /// The first page that it changes.
+    pub(super) page_index: u64,
+}
+
 impl Writeback {
     /// A place in the line of the object's cuts. It is taken at once unless very many are in line.
     /// A write that the caller makes after it has left then comes after the cut, and stays.
@@ -37,20 +44,20 @@ impl Writeback {
     /// place in line already.
     pub(super) async fn resize_apart<T: Send + 'static>(
         &self,
-        name: &'static str,
-        (call, handle): (&Call<'_>, &Handle),
-        page_index: u64,
+        call: &Call<'_>,
+        handle: &Handle,
+        of: ResizeOf,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, AccessError> {
         let _waiting = self.accounts.waiting(&call.waits, Cause::Resize);
         // Guards are waited for first, then the store.
         let waited = self.settings.held_timeout + self.settings.answer_timeout;
-        let done = self.apart(name, &handle.object, waited, work).await;
+        let done = self.apart(of.name, &handle.object, waited, work).await;
         done.ok_or_else(|| {
             self.accounts.mark(Mark::ResizeOverdue);
             AccessError::NotAnswering {
                 object: handle.object.store_object().0,
-                page_index,
+                page_index: of.page_index,
                 waited,
             }
         })
