@@ -297,7 +297,7 @@ impl Engine {
         let objects = self.pages.objects.all();
         let failed = objects
             .iter()
-            .map(|object| u64::from(object.failed_pages.load(Ordering::Relaxed)))
+            .map(|object| u64::from(object.failures.pages.load(Ordering::Relaxed)))
             .sum();
         let marked = frames_with(|word| word & (flag::FAILED | flag::ANON) == flag::FAILED);
         compare(wrong, "failed pages", failed, marked);

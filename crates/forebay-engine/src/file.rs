@@ -515,7 +515,7 @@ impl File {
 
     /// Pages of this object whose last write failed: they are dirty, kept and tried again.
     pub fn failed_pages(&self) -> u64 {
-        u64::from(self.handle.object.failed_pages.load(Ordering::Relaxed))
+        u64::from(self.handle.object.failures.pages.load(Ordering::Relaxed))
     }
 
     /// Pages of this object that are dirty, not counting those that are being written.
@@ -527,9 +527,9 @@ impl File {
     /// no truncate or discard is under way, not even one whose caller has given up.
     pub fn is_written(&self) -> bool {
         let object = &self.handle.object;
-        object.cuts.is_empty()
+        object.resizing.cuts.is_empty()
             && lock(&object.dirty).is_clean()
-            && !object.length_unsynced.load(Ordering::Acquire)
+            && !object.length.unsynced.load(Ordering::Acquire)
     }
 
     /// Whether the store still has to commit something that it was given, or to be given the
@@ -570,7 +570,7 @@ impl File {
     pub fn unreported_failure(&self) -> Result<(), SyncError> {
         let Handle { object, cursor, .. } = &*self.handle;
         let is_good = object.has_nothing_refused() && self.is_written();
-        match object.errors.check(*lock(cursor), is_good) {
+        match object.failures.errors.check(*lock(cursor), is_good) {
             None => Ok(()),
             Some(error) => Err(error.into()),
         }

@@ -50,7 +50,7 @@ impl Handle {
             stream: Stream::new(engine.pages.readahead_pages()),
             dirtier: Dirtier::default(),
             caller,
-            cursor: Mutex::new(object.errors.sample()),
+            cursor: Mutex::new(object.failures.errors.sample()),
             is_read_only,
             backing,
             home,
@@ -83,7 +83,7 @@ impl Handle {
 
     /// The same for `caller`.
     pub(crate) fn beside_for(&self, home: Home, caller: CallerKey) -> Handle {
-        self.object.handles.fetch_add(1, Ordering::AcqRel);
+        self.object.opened.handles.fetch_add(1, Ordering::AcqRel);
         let (engine, object) = (self.engine.clone(), self.object.clone());
         Handle::new(engine, object, home, self.is_read_only, caller)
     }

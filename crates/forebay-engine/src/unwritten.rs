@@ -34,12 +34,12 @@ impl Pages {
             return false;
         };
         // First: a request notes what it owes before it counts as ended.
-        let is_busy = object.changes_in_flight.load(Ordering::Acquire) > 0;
+        let is_busy = object.in_flight.changes.load(Ordering::Acquire) > 0;
         let is_dirty = !lock(&object.dirty).is_clean();
         is_busy
             || is_dirty
             || object.to_commit().is_some()
-            || object.length_unsynced.load(Ordering::Acquire)
+            || object.length.unsynced.load(Ordering::Acquire)
     }
 }
 

@@ -143,7 +143,7 @@ impl Older<'_> {
             self.reclaim.pages.objects.keep_unused(file);
             return 0;
         }
-        let place = file.closed_place.load(Ordering::Relaxed);
+        let place = file.opened.closed_place.load(Ordering::Relaxed);
         let dropped = self.reclaim.pages.drop_file(file);
         if dropped.kept > 0 {
             self.reclaim.pages.objects.keep_unused(file);

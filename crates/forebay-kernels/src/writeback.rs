@@ -148,7 +148,7 @@ impl Older<'_> {
         let accepts = match backing.older.reclaim_writes {
             ReclaimWrites::Always => true,
             ReclaimWrites::KswapdOnly => control.who == Who::Kswapd,
-            ReclaimWrites::Allocated => page < object.stored_pages.load(Ordering::Relaxed),
+            ReclaimWrites::Allocated => page < object.length.stored_pages.load(Ordering::Relaxed),
             ReclaimWrites::Never => false,
         };
         if !accepts

@@ -73,7 +73,7 @@ impl Capacity {
 impl Dirty {
     /// Whether a `Cache::sync` still has to commit what was written, or to give the store a length.
     pub(crate) fn is_owed(&self, file: &ObjectState) -> bool {
-        file.length_unsynced.load(Ordering::Acquire)
+        file.length.unsynced.load(Ordering::Acquire)
             || self.backing_of(file).changes_to_commit(file).is_some()
     }
 }

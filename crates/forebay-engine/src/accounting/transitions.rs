@@ -92,7 +92,8 @@ impl Dirty {
             .fetch_add(pages, Ordering::Relaxed);
         // A request has fewer pages than there are frames.
         object
-            .failed_pages
+            .failures
+            .pages
             .fetch_add(pages as u32, Ordering::Relaxed);
         self.global.failed.fetch_add(pages, Ordering::Relaxed);
         self.accounts.count(Counter::NrWriteFailed, pages);
@@ -102,7 +103,7 @@ impl Dirty {
     pub(crate) fn account_failure_over(&self, backing: &Backing, object: &ObjectState) {
         less(&self.global.failed, 1);
         less(&backing.counts.failed_pages, 1);
-        let before = object.failed_pages.fetch_sub(1, Ordering::Relaxed);
+        let before = object.failures.pages.fetch_sub(1, Ordering::Relaxed);
         debug_assert!(before > 0, "a page that failed was counted");
     }
 

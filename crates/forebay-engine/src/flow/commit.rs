@@ -50,7 +50,7 @@ impl Writeback {
         let asked = self.rt.now();
         let longest = self.settings.answer_timeout;
         loop {
-            match object.commits.join(number) {
+            match object.syncing.commits.join(number) {
                 // It may be a later commit, which covers what the expected one did. What failed in
                 // between is in the object's sequence of errors.
                 Joined::Ended(result) => return result,
@@ -89,7 +89,7 @@ impl Writeback {
         let mut listener = pin!(listener);
         let mut was_idle = false;
         while self.rt.timeout(look, listener.as_mut()).await.is_err() {
-            let is_idle = !object.commits.is_under_way();
+            let is_idle = !object.syncing.commits.is_under_way();
             if was_idle && is_idle {
                 let what = "a caller that begins the next commit";
                 self.accounts.overdue(what, look);
@@ -111,14 +111,14 @@ impl Writeback {
         let to_free = backing.counts.reclaimable.load(Ordering::Relaxed) + under_way;
         let is_enough = is_worth_a_commit(uncommitted, to_free, pages);
         let is_time = || self.rt.now() >= *lock(&backing.commits.next_commit_beside);
-        if !is_enough || object.commits.is_under_way() || !is_time() {
+        if !is_enough || object.syncing.commits.is_under_way() || !is_time() {
             return;
         }
         if backing.changes_to_commit(object).is_none() {
             return;
         }
-        let number = object.commits.number_for(object.changes());
-        if let Joined::Begun = object.commits.join(number) {
+        let number = object.syncing.commits.number_for(object.changes());
+        if let Joined::Begun = object.syncing.commits.join(number) {
             self.begin_commit(backing, object);
         }
     }
@@ -128,8 +128,8 @@ impl Writeback {
     /// own end. A commit of more steps is left to a task.
     pub(crate) fn begin_commit(&self, backing: &Backing, object: &Arc<ObjectState>) {
         // An object with requests in flight is not forgotten.
-        object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
-        let is_reported = !object.length_unsynced.load(Ordering::Acquire);
+        object.in_flight.changes.fetch_add(1, Ordering::AcqRel);
+        let is_reported = !object.length.unsynced.load(Ordering::Acquire);
         if is_reported && backing.geometry.durability == Durability::OnCommit {
             return self.submit_commit(backing, object);
         }
@@ -146,10 +146,10 @@ impl Writeback {
 
     fn submit_commit(&self, backing: &Backing, object: &ObjectState) {
         let Some(changes) = backing.commit_begins(object) else {
-            object.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
-            return object.commits.end(Committed::Durable);
+            object.in_flight.changes.fetch_sub(1, Ordering::AcqRel);
+            return object.syncing.commits.end(Committed::Durable);
         };
-        object.commits.covers(changes);
+        object.syncing.commits.covers(changes);
         self.dirty.activity_begins(backing, Part::Request);
         let request = object.request(IoKind::Commit, 0);
         let finisher = self.shared();
@@ -178,7 +178,7 @@ impl Writeback {
 
     async fn commit_asked(&self, backing: &Backing, turn: CommitTurn, ticket: &Arc<Ticket>) {
         let result = self.commit_alone(backing, &turn.object, ticket).await;
-        turn.object.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
+        turn.object.in_flight.changes.fetch_sub(1, Ordering::AcqRel);
         turn.end(result);
     }
 
@@ -191,7 +191,7 @@ impl Writeback {
     ) -> Committed {
         if let Err(error) = self.settle_length(backing, object).await {
             self.accounts.mark(Mark::CommitLengthFailed);
-            object.errors.set(error);
+            object.failures.errors.set(error);
             return Committed::Failed(error);
         }
         let Some(changes) = backing.commit_begins(object) else {
@@ -240,8 +240,8 @@ impl Writeback {
             Committed::Durable => object.note_committed(changes),
             // Set once its pages are dirty again: a sync that begins meanwhile finds them dirty, or
             // gets the failure.
-            Committed::Failed(error) if is_unstable => object.errors.set(error),
-            Committed::Failed(error) => object.errors.set_loss(error),
+            Committed::Failed(error) if is_unstable => object.failures.errors.set(error),
+            Committed::Failed(error) => object.failures.errors.set_loss(error),
             Committed::Forgotten | Committed::NoAnswer => {}
         }
         if result == Committed::Durable {
@@ -259,7 +259,7 @@ impl Writeback {
         backing: &Backing,
         object: &Arc<ObjectState>,
     ) -> Result<(), StoreError> {
-        if !object.length_unsynced.load(Ordering::Acquire) {
+        if !object.length.unsynced.load(Ordering::Acquire) {
             return Ok(());
         }
         let place = loop {
@@ -269,7 +269,7 @@ impl Writeback {
             }
         };
         let alone = self.resize_alone(&place).await;
-        if object.length_unsynced.load(Ordering::Acquire) {
+        if object.length.unsynced.load(Ordering::Acquire) {
             let length_bytes = object.length_bytes();
             self.report_length(backing, object, length_bytes, &alone)
                 .await?;
@@ -325,7 +325,7 @@ impl Writeback {
         if matches!(result, Committed::Failed(_) | Committed::Forgotten) {
             self.requeue_dirty(object, backing);
         }
-        object.written.wake_all();
+        object.in_flight.written.wake_all();
         self.pages.slab.freed.wake_all();
     }
 
@@ -363,11 +363,11 @@ impl Writeback {
 /// The commit that covers all finished writes of `object`, and its length; none if they are
 /// durable.
 pub(super) fn commit_for(backing: &Backing, object: &ObjectState) -> Option<u64> {
-    let is_reported = !object.length_unsynced.load(Ordering::Acquire);
+    let is_reported = !object.length.unsynced.load(Ordering::Acquire);
     let is_owed = !is_reported || backing.changes_to_commit(object).is_some();
     // What was given up needs no commit. If a commit has already begun for it, the end of that
     // commit still has to be reported.
-    if !is_owed && !object.commits.is_under_way() {
+    if !is_owed && !object.syncing.commits.is_under_way() {
         return None;
     }
     let changes = if is_reported {
@@ -375,5 +375,5 @@ pub(super) fn commit_for(backing: &Backing, object: &ObjectState) -> Option<u64>
     } else {
         u64::MAX
     };
-    Some(object.commits.number_for(changes))
+    Some(object.syncing.commits.number_for(changes))
 }

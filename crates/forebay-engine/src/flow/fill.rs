@@ -270,7 +270,7 @@ impl Files {
         pages: Vec<PagePointer>,
         is_awaited: bool,
     ) {
-        object.reads_in_flight.fetch_add(1, Ordering::AcqRel);
+        object.in_flight.reads.fetch_add(1, Ordering::AcqRel);
         let length_bytes = (pages.len() * PAGE_BYTES) as u64;
         let backing = self.dirty.backing_of(object);
         let (store_object, offset_bytes) = match &object.origin {

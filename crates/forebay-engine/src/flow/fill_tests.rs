@@ -78,7 +78,7 @@ impl World {
             .fill(&call, &self.file.handle, plan, 0..0)
             .await
             .expect("nobody waits");
-        object.reads_in_flight.load(Ordering::Acquire)
+        object.in_flight.reads.load(Ordering::Acquire)
     }
 
     /// Lets the store answer, and checks the content of every page.

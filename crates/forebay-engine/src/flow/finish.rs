@@ -52,7 +52,7 @@ impl Finish for Writeback {
                 self.dirty.activity_ends(&backing, Part::Aside);
                 self.reads_in_flight.fetch_sub(1, Ordering::Relaxed);
                 self.pages.vectors.give_back(io.pages);
-                object.reads_in_flight.fetch_sub(1, Ordering::AcqRel);
+                object.in_flight.reads.fetch_sub(1, Ordering::AcqRel);
                 return;
             }
             IoKind::Write if object.is_anonymous() => self.page_out_finished(&object, io),
@@ -60,7 +60,7 @@ impl Finish for Writeback {
             IoKind::Commit => return self.commit_finished(&object, &io),
             other => unreachable!("{other:?} is finished by its ticket"),
         }
-        object.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
+        object.in_flight.changes.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -106,19 +106,17 @@ impl Writeback {
         let pages = io.pages.len() as u64;
         let is_taken = io.result.is_ok();
         let since = backing.dirty_since(sequence);
+        let refused = |error| FailedWrite {
+            io: &io,
+            since,
+            error,
+        };
         match io.result {
             Ok(()) => {
                 object.is_known_up_to(io.request.offset_bytes + io.request.length_bytes);
                 self.pages_written(object, &backing, &io, since);
             }
-            Err(error) => {
-                let failed = FailedWrite {
-                    io: &io,
-                    since,
-                    error,
-                };
-                self.pages_failed(object, &backing, failed);
-            }
+            Err(error) => self.pages_failed(object, &backing, refused(error)),
         }
         backing.count_written(pages, is_taken);
         if is_taken {
@@ -150,8 +148,8 @@ impl Writeback {
         self.dirty.activity_ends(&backing, Part::Request);
         backing.write_is_over();
         // Whoever is woken may ask whether everything is written.
-        object.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
-        object.written.wake_up_to(oldest);
+        object.in_flight.changes.fetch_sub(1, Ordering::AcqRel);
+        object.in_flight.written.wake_up_to(oldest);
         self.pages.slab.freed.wake_all();
     }
 
@@ -162,7 +160,7 @@ impl Writeback {
         self.dirty.activity_ends(&backing, Part::Request);
         let result = match io.result {
             Ok(()) => {
-                object.note_committed(object.commits.covered());
+                object.note_committed(object.syncing.commits.covered());
                 let since = lock(&object.dirty).uncommitted.commit_ends();
                 self.dirty.note_durable(&backing, since);
                 Committed::Durable
@@ -171,12 +169,12 @@ impl Writeback {
                 lock(&object.dirty).uncommitted.commit_failed();
                 self.accounts.mark(Mark::CommitFailed);
                 // The pages are clean, and the store may have lost them.
-                object.errors.set_loss(refusal);
+                object.failures.errors.set_loss(refusal);
                 Committed::Failed(refusal)
             }
         };
-        object.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
-        object.commits.end(result);
+        object.in_flight.changes.fetch_sub(1, Ordering::AcqRel);
+        object.syncing.commits.end(result);
     }
 
     /// Pages that were dirty since `since` at the longest are written.
@@ -267,7 +265,7 @@ impl Writeback {
                     dirty.untake(&self.pages.slab, page, Tag::Dirty, since);
                 }
             }
-            object.errors.set(error);
+            object.failures.errors.set(error);
         }
         self.dirty.account_written(backing, &io.pages);
         backing.note_failure(error.failure, self.accounts.now_ms());

@@ -584,7 +584,7 @@ impl<'a> Taken<'a> {
     fn of(flusher: &'a Flusher, backing: &'a Backing, object: Arc<ObjectState>) -> Taken<'a> {
         // An object with requests is not forgotten. This comes before the look at what the object
         // has to write, because a caller that forgets it looks at that first.
-        object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
+        object.in_flight.changes.fetch_add(1, Ordering::AcqRel);
         backing.flushing.taken.fetch_add(1, Ordering::Relaxed);
         Taken {
             flusher,
@@ -599,7 +599,7 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         self.flusher.requeue(self.backing, &self.object, self.turn);
         self.backing.flushing.taken.fetch_sub(1, Ordering::Relaxed);
-        self.object.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.object.in_flight.changes.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -148,7 +148,7 @@ impl Files {
             }
             files.pages.writes_end(&backing, object, &ALL_PAGES).await;
             files.writeback.drop_surely(object, &backing, &pages).await;
-            object.length_unsynced.store(false, Ordering::Release);
+            object.length.unsynced.store(false, Ordering::Release);
             if let Some(changes) = object.to_commit() {
                 object.note_committed(changes);
             }
@@ -283,7 +283,7 @@ impl Files {
         // any more finds this flag.
         let at_end = pages.end >= pages_for(object.length_bytes());
         if at_end {
-            object.length_unsynced.store(true, Ordering::Release);
+            object.length.unsynced.store(true, Ordering::Release);
         }
         self.writeback.drop_surely(object, backing, &pages).await;
         if at_end {

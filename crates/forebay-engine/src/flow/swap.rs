@@ -66,7 +66,7 @@ impl Reclaim {
         self.memory.anonymous_is_clean();
         self.dirty.account_writeback_begins(&swap.backing, frame);
         swap.backing.writes.in_flight.fetch_add(1, Ordering::AcqRel);
-        object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
+        object.in_flight.changes.fetch_add(1, Ordering::AcqRel);
         drop(hold);
         self.dirty
             .note_reclaim_write(frame, who == Who::Kswapd, false);

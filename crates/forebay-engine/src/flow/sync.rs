@@ -74,8 +74,11 @@ impl Syncer {
         let Some(sync) = self.request_of(call, object, ALL_PAGES, cursor) else {
             return Ok(());
         };
-        let others = object.callers_in_sync.fetch_add(1, Ordering::Relaxed);
-        let _counted = Counted(&object.callers_in_sync);
+        let others = object
+            .syncing
+            .callers_in_sync
+            .fetch_add(1, Ordering::Relaxed);
+        let _counted = Counted(&object.syncing.callers_in_sync);
         if shares_sync(others)
             && let Some(outcome) = self.share_sync(&sync).await
         {
@@ -88,7 +91,7 @@ impl Syncer {
     /// caller, or if that caller does not go on.
     async fn share_sync(&self, sync: &SyncRequest<'_>) -> Option<Result<(), SyncError>> {
         let object = sync.object;
-        let mark = object.errors.mark();
+        let mark = object.failures.errors.mark();
         let syncs = object.shared_syncs();
         let number = syncs.next_number();
         loop {
@@ -155,7 +158,7 @@ impl Syncer {
         let (object, pages) = (sync.object, &sync.pages);
         // The number is read before the pages are tagged. If a commit makes pages dirty again, they
         // are tagged, or the number changes.
-        let forgotten = object.commits.forgotten();
+        let forgotten = object.syncing.commits.forgotten();
         let length_bytes = object.length_bytes();
         let mark = {
             // In one step: a write that fails also reports it and makes its pages dirty again in
@@ -163,12 +166,12 @@ impl Syncer {
             let mut dirty = lock(&object.dirty);
             dirty.tag_for_writing(&self.pages.slab, pages.clone());
             sync.call.waits.is_about(byte_of(dirty.dirty_pages()));
-            object.errors.mark()
+            object.failures.errors.mark()
         };
         if pages.end < pages_for(object.length_bytes()) && object.is_longer_than_known() {
             // The pages that made it longer lie past the range and may stay unwritten for a long
             // time: the length is reported separately, before the commit.
-            object.length_unsynced.store(true, Ordering::Release);
+            object.length.unsynced.store(true, Ordering::Release);
         }
         let writes_ended = || {
             note_length_left(object, length_bytes);
@@ -258,7 +261,7 @@ impl Syncer {
         let inputs = SyncInputs {
             dirty_pages: dirty.dirty_pages(),
             is_first_in_flight: is_stable && in_flight().is_some(),
-            is_commit_under_way: object.commits.is_under_way(),
+            is_commit_under_way: object.syncing.commits.is_under_way(),
             makes_durable: backing.commits.makes_durable.load(Ordering::Relaxed),
             waits,
         };
@@ -286,7 +289,7 @@ impl Syncer {
         repeats: &mut Repeats,
     ) -> Result<bool, SyncError> {
         let object = sync.object;
-        let forgotten = object.commits.forgotten();
+        let forgotten = object.syncing.commits.forgotten();
         if forgotten == repeats.forgotten {
             return Ok(false);
         }
@@ -333,8 +336,8 @@ impl Syncer {
         let (object, backing, pages) = (sync.object, &sync.backing, &sync.pages);
         let ends = self.rt.now() + self.settings.answer_timeout;
         for _ in 0..HALVINGS {
-            let has_news = object.errors.mark() != mark;
-            let has_failed = object.failed_pages.load(Ordering::Relaxed) > 0;
+            let has_news = object.failures.errors.mark() != mark;
+            let has_failed = object.failures.pages.load(Ordering::Relaxed) > 0;
             let untried = lock(&object.dirty).next_untried(&self.pages.slab, pages);
             if !has_news || !has_failed || untried.is_none() || self.rt.now() > ends {
                 break;
@@ -352,7 +355,7 @@ impl Syncer {
     /// The first failure since `mark` that the handle of `cursor` has not reported yet.
     fn report_failures(&self, sync: &SyncRequest<'_>, mark: ErrorMark) -> Result<(), SyncError> {
         let is_good = sync.object.has_nothing_refused();
-        let (errors, mut cursor) = (&sync.object.errors, lock(sync.cursor));
+        let (errors, mut cursor) = (&sync.object.failures.errors, lock(sync.cursor));
         let Some(error) = errors.check_and_advance(&mut cursor, mark, is_good) else {
             return Ok(());
         };
@@ -398,9 +401,9 @@ impl Syncer {
 /// separately. Pages that the store refused are still there.
 fn note_length_left(object: &ObjectState, length_bytes: u64) {
     let length_bytes = length_bytes.min(object.length_bytes());
-    let has_failed = object.failed_pages.load(Ordering::Relaxed) > 0;
+    let has_failed = object.failures.pages.load(Ordering::Relaxed) > 0;
     if !has_failed && !object.is_known_to_reach(length_bytes) {
-        object.length_unsynced.store(true, Ordering::Release);
+        object.length.unsynced.store(true, Ordering::Release);
     }
 }
 

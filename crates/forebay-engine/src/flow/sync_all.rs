@@ -20,7 +20,7 @@ impl Syncer {
     pub(crate) async fn sync_all(&self) -> Result<(), SyncError> {
         let objects = self.pages.objects.all();
         let syncs = objects.iter().map(|object| async move {
-            let cursor = Mutex::new(object.errors.sample());
+            let cursor = Mutex::new(object.failures.errors.sample());
             let call = self.dirty.call_of(self.sync_of_all(object));
             self.sync_pages(&call, object, ALL_PAGES, &cursor).await
         });
@@ -42,7 +42,7 @@ impl Syncer {
     /// Waits for every cut that was asked for: no cut may come late when the store has other users.
     pub(crate) async fn all_cuts_end(&self) -> Result<(), SyncError> {
         for object in self.pages.objects.all() {
-            let Some(last) = object.cuts.last_of(&ALL_PAGES) else {
+            let Some(last) = object.resizing.cuts.last_of(&ALL_PAGES) else {
                 continue;
             };
             let call = self.dirty.call_of(self.sync_of_all(&object));

@@ -82,19 +82,19 @@ impl Writeback {
         let slot = Arc::new(Slot::new());
         let (reporter, of) = (slot.clone(), object.clone());
         // An object with requests in flight is not forgotten.
-        of.changes_in_flight.fetch_add(1, Ordering::AcqRel);
+        of.in_flight.changes.fetch_add(1, Ordering::AcqRel);
         let accounts = self.accounts.clone();
         self.rt.spawn(name, async move {
             let result = accounts.watched(name, work).await;
-            of.changes_in_flight.fetch_sub(1, Ordering::AcqRel);
+            of.in_flight.changes.fetch_sub(1, Ordering::AcqRel);
             reporter.set(result);
         });
         loop {
-            let ended = object.cuts.ended();
+            let ended = object.resizing.cuts.ended();
             if let Ok(result) = self.rt.timeout(longest, slot.take()).await {
                 return result;
             }
-            if object.cuts.ended() == ended {
+            if object.resizing.cuts.ended() == ended {
                 self.accounts.overdue(name, longest);
                 return None;
             }

@@ -32,7 +32,7 @@ pub(crate) struct WrittenTurn {
 impl WrittenTurn {
     pub(crate) fn of(object: Arc<ObjectState>, writes: Range<u64>, step_pages: u64) -> WrittenTurn {
         // An object with requests in flight is not forgotten.
-        object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
+        object.in_flight.changes.fetch_add(1, Ordering::AcqRel);
         WrittenTurn {
             object,
             writes,
@@ -58,7 +58,7 @@ impl TurnPages {
 
 impl Drop for WrittenTurn {
     fn drop(&mut self) {
-        let requests = &self.object.changes_in_flight;
+        let requests = &self.object.in_flight.changes;
         requests.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -86,7 +86,7 @@ impl Writeback {
         }
         let Some(turn) = owed else { return };
         if let Some(number) = turn.commit
-            && let Joined::Begun = turn.object.commits.join(number)
+            && let Joined::Begun = turn.object.syncing.commits.join(number)
         {
             self.begin_commit(backing, &turn.object);
             // It begins before the writes of the next turn: it would have to wait for these too.
@@ -104,7 +104,7 @@ impl Writeback {
         let average = lock(&backing.rates).bandwidth.average_pages_per_s;
         let is_short = is_short_turn(pages, average);
         (has_ended && is_short && !is_late && backing.changes_to_commit(object).is_some())
-            .then(|| object.commits.number_for(object.changes()))
+            .then(|| object.syncing.commits.number_for(object.changes()))
     }
 
     pub(crate) async fn commit_owed(&self, backing: &Backing, owed: &mut Option<WrittenTurn>) {
@@ -121,7 +121,7 @@ impl Writeback {
         let longest = self.settings.answer_timeout;
         let deadline = self.rt.now() + longest;
         loop {
-            let listener = object.written.listen();
+            let listener = object.in_flight.written.listen();
             if !backing.has_writes(object.number, turn.writes.clone()) {
                 break;
             }

@@ -140,7 +140,7 @@ impl Pages {
         let next_in_flight =
             || lock(&object.dirty).next_tagged(&self.slab, Tag::InFlight, pages.clone());
         loop {
-            let listener = object.written.listen_for(number);
+            let listener = object.in_flight.written.listen_for(number);
             // A page that is written again and again is in flight at every look. Unstable pages are
             // in flight until they are committed.
             if next_in_flight().is_none() || !backing.has_writes(object.number, 0..sequence) {
@@ -172,7 +172,7 @@ impl Accounts {
     ) -> Result<(), AccessError> {
         loop {
             let listener = object.listen_for_cuts();
-            if !object.cuts.has_up_to(number, pages) {
+            if !object.resizing.cuts.has_up_to(number, pages) {
                 return Ok(());
             }
             self.a_cut_ends(object, listener).await?;

@@ -171,7 +171,7 @@ impl Files {
             self.accounts.told(CallKind::Write, outcome)
         };
         let may_be_done = end_bytes <= LONGEST_BYTES && !handle.is_read_only;
-        if may_be_done && let Some(number) = handle.object.cuts.last_of(&pages) {
+        if may_be_done && let Some(number) = handle.object.resizing.cuts.last_of(&pages) {
             // A cut that was asked for before this write ends before it, even if no caller waits
             // for that cut any more. Later cuts are independent of it.
             self.accounts.mark(Mark::WriteMetResize);
@@ -222,7 +222,7 @@ impl Files {
             keeps_length: false,
         };
         let object = &*handle.object;
-        if bytes.len() > PAGE_BYTES || !object.cuts.is_empty() {
+        if bytes.len() > PAGE_BYTES || !object.resizing.cuts.is_empty() {
             return 0;
         }
         if self.check_write(handle, content, offset_bytes).is_err() {
@@ -250,7 +250,7 @@ impl Files {
         let last = byte_of(pages.end.saturating_sub(1).max(pages.start));
         let is_possible = bytes.len() <= PAGE_BYTES
             && pages.end <= page_of(LONGEST_BYTES)
-            && object.cuts.is_empty()
+            && object.resizing.cuts.is_empty()
             && !handle.dirtier.owes_a_pause()
             && self.check_write(handle, content, last).is_ok();
         if !is_possible {
@@ -686,7 +686,7 @@ impl Throttle {
         if of_store == 0 || handle.object.is_anonymous() {
             return Ok(());
         }
-        let of_object = u64::from(handle.object.failed_pages.load(Ordering::Relaxed));
+        let of_object = u64::from(handle.object.failures.pages.load(Ordering::Relaxed));
         let thresh = self.dirty.dirty_limits().thresh;
         let is_one_of_many = of_object > 0 && of_store > thresh / 2;
         let is_refused = of_object > thresh / 4 || is_one_of_many;

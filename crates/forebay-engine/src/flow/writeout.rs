@@ -170,7 +170,7 @@ impl Writeback {
             };
             let done = taken.map(|run| self.submit_run(backing, object, run, manner));
             let oldest = backing.write_ends(object.number, sequence);
-            object.written.wake_up_to(oldest);
+            object.in_flight.written.wake_up_to(oldest);
             let Some((count, next)) = done else {
                 return (submitted, pages.end);
             };
@@ -243,7 +243,7 @@ impl Writeback {
         };
         let done = taken.map(|run| self.submit_run(backing, object, run, manner));
         let oldest = backing.write_ends(object.number, sequence);
-        object.written.wake_up_to(oldest);
+        object.in_flight.written.wake_up_to(oldest);
         let is_submitted = done.is_some_and(|(submitted, _)| submitted > 0);
         if is_submitted {
             backing.end_retry(object);
@@ -469,10 +469,13 @@ impl Writeback {
         let in_flight = &backing.writes.pages_in_flight;
         in_flight.fetch_add(pages.len() as u64, Ordering::AcqRel);
         self.dirty.activity_begins(backing, Part::Request);
-        object.changes_in_flight.fetch_add(1, Ordering::AcqRel);
+        object.in_flight.changes.fetch_add(1, Ordering::AcqRel);
         let io = self.page_io(backing, request, pages, token(object.number, sequence));
         let stored = first + whole_bytes / PAGE_BYTES as u64;
-        object.stored_pages.fetch_max(stored, Ordering::Relaxed);
+        object
+            .length
+            .stored_pages
+            .fetch_max(stored, Ordering::Relaxed);
         let io = if is_awaited { io.awaited() } else { io };
         let io = if asks_durable { io.durable() } else { io };
         let io = if object.is_known_to_reach(offset_bytes + length_bytes) {
@@ -490,7 +493,7 @@ impl Writeback {
 /// itself.
 fn owes_no_commit(backing: &Backing, object: &ObjectState) -> bool {
     backing.geometry.durability == Durability::OnCommit
-        && !object.length_unsynced.load(Ordering::Acquire)
+        && !object.length.unsynced.load(Ordering::Acquire)
         && backing.changes_to_commit(object).is_none()
-        && !object.commits.is_under_way()
+        && !object.syncing.commits.is_under_way()
 }

@@ -128,14 +128,14 @@ impl CommitTurn {
     /// The commit has ended.
     pub(crate) fn end(mut self, result: Committed) {
         self.is_over = true;
-        self.object.commits.end(result);
+        self.object.syncing.commits.end(result);
     }
 }
 
 impl Drop for CommitTurn {
     fn drop(&mut self) {
         if !self.is_over {
-            self.object.commits.end(Committed::NoAnswer);
+            self.object.syncing.commits.end(Committed::NoAnswer);
         }
     }
 }
@@ -561,7 +561,7 @@ impl Backing {
     /// Ends the back-off of `object` if nothing of it has failed and nothing is under way: a page
     /// counts as failed until it is written again, and that write may be refused as well.
     pub(crate) fn end_retry(&self, object: &ObjectState) {
-        if object.failed_pages.load(Ordering::Relaxed) > 0 {
+        if object.failures.pages.load(Ordering::Relaxed) > 0 {
             return;
         }
         let mut queueing = lock(&object.queueing);
@@ -724,10 +724,10 @@ mod tests {
         lock(&object.queueing).retry.put_off(1_000, 0, 0);
         let is_on = || lock(&object.queueing).retry.is_on();
         assert!(is_on());
-        object.failed_pages.store(1, Ordering::Relaxed);
+        object.failures.pages.store(1, Ordering::Relaxed);
         backing.end_retry(&object);
         assert!(is_on(), "a page is still to be tried");
-        object.failed_pages.store(0, Ordering::Relaxed);
+        object.failures.pages.store(0, Ordering::Relaxed);
         backing.end_retry(&object);
         assert!(!is_on());
     }

@@ -88,20 +88,24 @@ pub(crate) struct Queueing {
     pub(crate) next_page: u64,
 }
 
+/// How long the object is, here and in its store.
 #[derive(Debug)]
-pub struct ObjectState {
-    /// The object's number in keys.
-    pub(crate) number: u32,
-    pub origin: Origin,
-    length_bytes: AtomicU64,
+pub struct ObjectLength {
+    bytes: AtomicU64,
     /// The store may have another length and has to be given this one before the next commit. An
     /// object that grew by a write does not need this, because writing its last page makes the
     /// store's object as long.
-    pub(crate) length_unsynced: AtomicBool,
+    pub(crate) unsynced: AtomicBool,
     /// The store's object is at least this long.
     known_bytes: AtomicU64,
-    /// The store may take no changes of it: it is asked before the next one.
-    pub(crate) may_be_read_only: AtomicBool,
+    /// The pages from the start of the object that were ever submitted to the store or were there
+    /// before.
+    pub stored_pages: AtomicU64,
+}
+
+/// How far the object is durable, and the lines of those who wait for that.
+#[derive(Debug)]
+pub(crate) struct Syncing {
     /// How many changes the store has made to the object so far, and how many of them a commit has
     /// covered.
     changes: AtomicU64,
@@ -111,24 +115,38 @@ pub struct ObjectState {
     syncs: OnceLock<Box<SyncLine>>,
     /// Callers that sync the whole object.
     pub(crate) callers_in_sync: AtomicU32,
-    pub(crate) dirty: Mutex<DirtyIndex>,
-    pub(crate) queueing: Mutex<Queueing>,
+}
+
+/// Requests of the object that its store refused.
+#[derive(Debug)]
+pub(crate) struct Failures {
     /// Pages whose last write failed. Each has a frame, and frames have numbers of 32 bits.
-    pub(crate) failed_pages: AtomicU32,
+    pub(crate) pages: AtomicU32,
     pub(crate) errors: ErrorSequence,
-    read_failures: Mutex<ReadFailures>,
+    reads: Mutex<ReadFailures>,
+}
+
+/// Requests of the object that its store has.
+#[derive(Debug)]
+pub(crate) struct InFlight {
     /// Reads of this object that a store has.
-    pub(crate) reads_in_flight: AtomicU32,
+    pub(crate) reads: AtomicU32,
     /// Its other requests that a store has, or that have yet to be accounted for.
-    pub(crate) changes_in_flight: AtomicU32,
+    pub(crate) changes: AtomicU32,
     /// Notified whenever a write of this object ends, with the number of the write.
     pub(crate) written: WaitQueue,
-    /// The pages from the start of the object that were ever submitted to the store or were there
-    /// before.
-    pub stored_pages: AtomicU64,
-    /// The range that holds every page the object ever had: a walk need not look elsewhere.
-    pages_from: AtomicU64,
-    pages_to: AtomicU64,
+}
+
+/// The range that holds every page the object ever had: a walk need not look elsewhere.
+#[derive(Debug)]
+pub(crate) struct PageExtent {
+    from: AtomicU64,
+    to: AtomicU64,
+}
+
+/// Who has the object open, and its places among files that nobody has.
+#[derive(Debug)]
+pub struct OpenState {
     /// Its place among the unused files that reclaim asks; 0: not there. Changed under the lock of
     /// the table of objects.
     pub(crate) unused_place: AtomicU64,
@@ -137,6 +155,11 @@ pub struct ObjectState {
     pub closed_place: AtomicU64,
     /// Handles open on it.
     pub(crate) handles: AtomicU32,
+}
+
+/// The resizes of the object, and the batches of insertions that they exclude.
+#[derive(Debug)]
+pub(crate) struct Resizing {
     /// Open batches, and [`RESIZING`]: in one word, so that a batch and a resize always see each
     /// other.
     batches: AtomicU32,
@@ -151,20 +174,44 @@ pub struct ObjectState {
     resized: WaitQueue,
 }
 
+/// What the cache knows of an object: a file of a store, or anonymous memory.
+#[derive(Debug)]
+pub struct ObjectState {
+    /// The object's number in keys.
+    pub(crate) number: u32,
+    pub origin: Origin,
+    pub length: ObjectLength,
+    /// The store may take no changes of it: it is asked before the next one.
+    pub(crate) may_be_read_only: AtomicBool,
+    pub(crate) syncing: Syncing,
+    pub(crate) dirty: Mutex<DirtyIndex>,
+    pub(crate) queueing: Mutex<Queueing>,
+    pub(crate) failures: Failures,
+    pub(crate) in_flight: InFlight,
+    pub(crate) extent: PageExtent,
+    pub opened: OpenState,
+    pub(crate) resizing: Resizing,
+}
+
 impl ObjectState {
     pub(crate) fn new(number: u32, origin: Origin, length_bytes: u64) -> ObjectState {
         ObjectState {
             number,
             may_be_read_only: AtomicBool::new(matches!(origin, Origin::File { .. })),
             origin,
-            length_bytes: AtomicU64::new(length_bytes),
-            length_unsynced: AtomicBool::new(false),
-            known_bytes: AtomicU64::new(length_bytes),
-            changes: AtomicU64::new(0),
-            committed: AtomicU64::new(0),
-            commits: CommitLine::default(),
-            syncs: OnceLock::new(),
-            callers_in_sync: AtomicU32::new(0),
+            length: ObjectLength {
+                bytes: AtomicU64::new(length_bytes),
+                unsynced: AtomicBool::new(false),
+                known_bytes: AtomicU64::new(length_bytes),
+                stored_pages: AtomicU64::new(pages_for(length_bytes)),
+            },
+            syncing: Syncing {
+                changes: AtomicU64::new(0),
+                committed: AtomicU64::new(0),
+                commits: CommitLine::default(),
+                syncs: OnceLock::new(),
+                callers_in_sync: AtomicU32::new(0),
+            },
             dirty: Mutex::new(DirtyIndex::default()),
             queueing: Mutex::new(Queueing {
                 place: QueuePlace::None,
@@ -172,47 +219,56 @@ impl ObjectState {
                 put_off_until_ms: 0,
                 next_page: 0,
             }),
-            failed_pages: AtomicU32::new(0),
-            errors: ErrorSequence::default(),
-            read_failures: Mutex::new(ReadFailures::default()),
-            reads_in_flight: AtomicU32::new(0),
-            changes_in_flight: AtomicU32::new(0),
-            written: WaitQueue::with_room(2),
-            stored_pages: AtomicU64::new(pages_for(length_bytes)),
-            pages_from: AtomicU64::new(u64::MAX),
-            pages_to: AtomicU64::new(0),
-            unused_place: AtomicU64::new(0),
-            closed_place: AtomicU64::new(0),
-            handles: AtomicU32::new(0),
-            batches: AtomicU32::new(0),
-            is_cut: AtomicBool::new(false),
-            discards_from: AtomicU64::new(0),
-            discards_to: AtomicU64::new(0),
-            cuts: CutLine::default(),
-            resized: WaitQueue::new(),
+            failures: Failures {
+                pages: AtomicU32::new(0),
+                errors: ErrorSequence::default(),
+                reads: Mutex::new(ReadFailures::default()),
+            },
+            in_flight: InFlight {
+                reads: AtomicU32::new(0),
+                changes: AtomicU32::new(0),
+                written: WaitQueue::with_room(2),
+            },
+            extent: PageExtent {
+                from: AtomicU64::new(u64::MAX),
+                to: AtomicU64::new(0),
+            },
+            opened: OpenState {
+                unused_place: AtomicU64::new(0),
+                closed_place: AtomicU64::new(0),
+                handles: AtomicU32::new(0),
+            },
+            resizing: Resizing {
+                batches: AtomicU32::new(0),
+                is_cut: AtomicBool::new(false),
+                discards_from: AtomicU64::new(0),
+                discards_to: AtomicU64::new(0),
+                cuts: CutLine::default(),
+                resized: WaitQueue::new(),
+            },
         }
     }
 
     /// Whether a store has requests of this object, or has answered some that have yet to be
     /// accounted for.
     pub(crate) fn has_requests(&self) -> bool {
-        let counts = [&self.reads_in_flight, &self.changes_in_flight];
+        let counts = [&self.in_flight.reads, &self.in_flight.changes];
         counts.iter().any(|it| it.load(Ordering::Acquire) > 0)
     }
 
     #[inline]
     pub(crate) fn length_bytes(&self) -> u64 {
-        self.length_bytes.load(Ordering::Acquire)
+        self.length.bytes.load(Ordering::Acquire)
     }
 
     /// The page is about to be put in.
     pub(crate) fn note_page(&self, page: u64) {
         // Mostly the range has it already, and then nothing is written.
-        if page < self.pages_from.load(Ordering::SeqCst) {
-            self.pages_from.fetch_min(page, Ordering::SeqCst);
+        if page < self.extent.from.load(Ordering::SeqCst) {
+            self.extent.from.fetch_min(page, Ordering::SeqCst);
         }
-        if page >= self.pages_to.load(Ordering::SeqCst) {
-            self.pages_to.fetch_max(page + 1, Ordering::SeqCst);
+        if page >= self.extent.to.load(Ordering::SeqCst) {
+            self.extent.to.fetch_max(page + 1, Ordering::SeqCst);
         }
     }
 
@@ -224,24 +280,28 @@ impl ObjectState {
 
     /// The part of `pages` that may ever have been resident.
     pub(crate) fn pages_had(&self, pages: &Range<u64>) -> Range<u64> {
-        let from = self.pages_from.load(Ordering::SeqCst).max(pages.start);
-        let to = self.pages_to.load(Ordering::SeqCst).min(pages.end);
+        let from = self.extent.from.load(Ordering::SeqCst).max(pages.start);
+        let to = self.extent.to.load(Ordering::SeqCst).min(pages.end);
         if from < to { from..to } else { 0..0 }
     }
 
     /// The store has finished a write that ends at `end_bytes`.
     pub(crate) fn is_known_up_to(&self, end_bytes: u64) {
-        self.known_bytes.fetch_max(end_bytes, Ordering::AcqRel);
+        self.length
+            .known_bytes
+            .fetch_max(end_bytes, Ordering::AcqRel);
     }
 
     /// The store was given the length of the object.
     pub(crate) fn is_known_to_end_at(&self, length_bytes: u64) {
-        self.known_bytes.store(length_bytes, Ordering::Release);
+        self.length
+            .known_bytes
+            .store(length_bytes, Ordering::Release);
     }
 
     /// Whether the store has it up to `end_bytes`.
     pub(crate) fn is_known_to_reach(&self, end_bytes: u64) -> bool {
-        end_bytes <= self.known_bytes.load(Ordering::Acquire)
+        end_bytes <= self.length.known_bytes.load(Ordering::Acquire)
     }
 
     /// Whether it has grown by writes that the store has not finished yet.
@@ -256,7 +316,7 @@ impl ObjectState {
     pub(crate) fn is_cut_at(&self, page: u64) -> bool {
         let length = self.length_bytes();
         page >= pages_for(length)
-            || page >= page_of(length) && self.is_cut.load(Ordering::Acquire)
+            || page >= page_of(length) && self.resizing.is_cut.load(Ordering::Acquire)
             || self.is_discarded_at(page)
     }
 
@@ -264,8 +324,8 @@ impl ObjectState {
     /// the page is neither written nor forgotten, and nobody begins to hold it.
     fn is_discarded_at(&self, page: u64) -> bool {
         // The end is published last and withdrawn first.
-        page < self.discards_to.load(Ordering::Acquire)
-            && page >= self.discards_from.load(Ordering::Acquire)
+        page < self.resizing.discards_to.load(Ordering::Acquire)
+            && page >= self.resizing.discards_from.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_anonymous(&self) -> bool {
@@ -312,14 +372,14 @@ impl ObjectState {
     /// Opens a batch: until it is dropped, the object is not resized. None while a resize is under
     /// way.
     pub(crate) fn begin_batch(&self) -> Option<BatchGuard<'_>> {
-        let before = self.batches.fetch_add(1, Ordering::Acquire);
+        let before = self.resizing.batches.fetch_add(1, Ordering::Acquire);
         let guard = BatchGuard(self);
         (before & RESIZING == 0).then_some(guard)
     }
 
     /// Makes the object at least `end_bytes` long. True if it grew.
     pub(crate) fn grow(&self, _batch: &BatchGuard<'_>, end_bytes: u64) -> bool {
-        self.length_bytes.fetch_max(end_bytes, Ordering::AcqRel) < end_bytes
+        self.length.bytes.fetch_max(end_bytes, Ordering::AcqRel) < end_bytes
     }
 
     /// The store wrote bytes that are not durable, dirty since `since` at the longest. In one step
@@ -347,39 +407,39 @@ impl ObjectState {
 
     /// The store wrote, cut or discarded something, which the next commit makes durable.
     pub(crate) fn changed(&self) {
-        self.changes.fetch_add(1, Ordering::AcqRel);
+        self.syncing.changes.fetch_add(1, Ordering::AcqRel);
     }
 
     pub(crate) fn shared_syncs(&self) -> &SyncLine {
-        self.syncs.get_or_init(Box::default)
+        self.syncing.syncs.get_or_init(Box::default)
     }
 
     /// Whether nothing that a store refused is left to be written.
     pub(crate) fn has_nothing_refused(&self) -> bool {
-        self.failed_pages.load(Ordering::Relaxed) == 0
+        self.failures.pages.load(Ordering::Relaxed) == 0
     }
 
     /// How many changes the store has made so far.
     pub(crate) fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
+        self.syncing.changes.load(Ordering::Acquire)
     }
 
     /// The changes that a commit beginning now will cover, or none if a commit that has ended
     /// covers them already.
     pub(crate) fn to_commit(&self) -> Option<u64> {
         let changes = self.changes();
-        (self.committed.load(Ordering::Acquire) < changes).then_some(changes)
+        (self.syncing.committed.load(Ordering::Acquire) < changes).then_some(changes)
     }
 
     /// A commit that covers the first `changes` has ended well.
     pub(crate) fn note_committed(&self, changes: u64) {
-        self.committed.fetch_max(changes, Ordering::AcqRel);
+        self.syncing.committed.fetch_max(changes, Ordering::AcqRel);
     }
 
     /// Takes a place in the line of the object's resizes for one that gives up `pages`. None while
     /// the line is full.
     pub(crate) fn join_cuts(self: &Arc<Self>, pages: Range<u64>) -> Option<CutPlace> {
-        self.cuts.join(pages).map(|number| CutPlace {
+        self.resizing.cuts.join(pages).map(|number| CutPlace {
             object: self.clone(),
             number,
         })
@@ -388,24 +448,24 @@ impl ObjectState {
     /// Listens for a place in that line to be left.
     #[track_caller]
     pub(crate) fn listen_for_cuts(&self) -> Listener<'_> {
-        self.resized.listen()
+        self.resizing.resized.listen()
     }
 
     /// Listens for the end of a resize, and says whether one is under way.
     #[track_caller]
     pub(crate) fn listen_for_resize(&self) -> (Listener<'_>, bool) {
-        let listener = self.resized.listen();
+        let listener = self.resizing.resized.listen();
         (listener, self.is_resized())
     }
 
     /// Whether a resize is under way.
     pub(crate) fn is_resized(&self) -> bool {
-        self.batches.load(Ordering::Acquire) & RESIZING != 0
+        self.resizing.batches.load(Ordering::Acquire) & RESIZING != 0
     }
 
     /// Notes a failed read of `pages`; callers that waited for them look here.
     pub(crate) fn note_read_failure(&self, pages: Range<u64>, error: StoreError) {
-        let mut failures = lock(&self.read_failures);
+        let mut failures = lock(&self.failures.reads);
         let at = (failures.count % RECENT) as usize;
         failures.recent[at] = Some((pages, error));
         failures.count += 1;
@@ -413,14 +473,14 @@ impl ObjectState {
 
     /// How many reads have failed so far.
     pub(crate) fn read_failure_count(&self) -> u64 {
-        lock(&self.read_failures).count
+        lock(&self.failures.reads).count
     }
 
     /// A read of the page `page_index` that failed after the first `noted` failures. If too many
     /// failed since then to remember them all, returns the latest one: a page whose read fails must
     /// not be asked for again and again.
     pub(crate) fn read_failure_since(&self, noted: u64, page_index: u64) -> Option<StoreError> {
-        let failures = lock(&self.read_failures);
+        let failures = lock(&self.failures.reads);
         let since = failures.count - noted;
         let latest = (noted..failures.count).rev().take(RECENT as usize);
         let mut latest = latest.filter_map(|at| failures.recent[(at % RECENT) as usize].as_ref());
@@ -438,7 +498,7 @@ pub(crate) struct BatchGuard<'a>(&'a ObjectState);
 
 impl Drop for BatchGuard<'_> {
     fn drop(&mut self) {
-        self.0.batches.fetch_sub(1, Ordering::Release);
+        self.0.resizing.batches.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -457,10 +517,14 @@ impl CutPlace {
 
     /// Starts the resize if it is its turn (invariant O2).
     pub(crate) fn begin(&self) -> Option<ResizeGuard<'_>> {
-        if !self.object.cuts.is_first(self.number) {
+        if !self.object.resizing.cuts.is_first(self.number) {
             return None;
         }
-        let before = self.object.batches.fetch_or(RESIZING, Ordering::AcqRel);
+        let before = self
+            .object
+            .resizing
+            .batches
+            .fetch_or(RESIZING, Ordering::AcqRel);
         assert!(
             before & RESIZING == 0,
             "a resize ends before its place is left"
@@ -471,8 +535,8 @@ impl CutPlace {
 
 impl Drop for CutPlace {
     fn drop(&mut self) {
-        self.object.cuts.leave(self.number);
-        self.object.resized.wake_all();
+        self.object.resizing.cuts.leave(self.number);
+        self.object.resizing.resized.wake_all();
     }
 }
 
@@ -484,32 +548,41 @@ pub(crate) struct ResizeGuard<'a>(&'a ObjectState);
 impl ResizeGuard<'_> {
     /// Whether every batch that was open when the resize began has ended.
     pub(crate) fn is_alone(&self) -> bool {
-        self.0.batches.load(Ordering::Acquire) & !RESIZING == 0
+        self.0.resizing.batches.load(Ordering::Acquire) & !RESIZING == 0
     }
 
     /// Sets the length and returns the one before.
     pub(crate) fn set_length(&self, length_bytes: u64) -> u64 {
-        let stored_pages = &self.0.stored_pages;
+        let stored_pages = &self.0.length.stored_pages;
         stored_pages.fetch_min(pages_for(length_bytes), Ordering::Relaxed);
         if length_bytes < self.0.length_bytes() {
-            self.0.is_cut.store(true, Ordering::Release);
+            self.0.resizing.is_cut.store(true, Ordering::Release);
         }
-        self.0.length_bytes.swap(length_bytes, Ordering::AcqRel)
+        self.0.length.bytes.swap(length_bytes, Ordering::AcqRel)
     }
 
     /// Gives up `pages` as long as the resize is under way.
     pub(crate) fn discards(&self, pages: &Range<u64>) {
-        self.0.discards_from.store(pages.start, Ordering::Release);
+        self.0
+            .resizing
+            .discards_from
+            .store(pages.start, Ordering::Release);
         // A swap, as for a new length: if a hold was taken without seeing this value, the search
         // for holds that comes next sees the hold.
-        self.0.discards_to.swap(pages.end, Ordering::AcqRel);
+        self.0
+            .resizing
+            .discards_to
+            .swap(pages.end, Ordering::AcqRel);
     }
 }
 
 impl Drop for ResizeGuard<'_> {
     fn drop(&mut self) {
-        self.0.is_cut.store(false, Ordering::Release);
-        self.0.discards_to.store(0, Ordering::Release);
-        self.0.batches.fetch_and(!RESIZING, Ordering::AcqRel);
+        self.0.resizing.is_cut.store(false, Ordering::Release);
+        self.0.resizing.discards_to.store(0, Ordering::Release);
+        self.0
+            .resizing
+            .batches
+            .fetch_and(!RESIZING, Ordering::AcqRel);
     }
 }

@@ -196,7 +196,7 @@ impl ObjectTable {
         let number = table.free.pop().unwrap_or(table.objects.len() as u32 + 1);
         let object = Arc::new(ObjectState::new(number, origin, length_bytes));
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        object.handles.store(1, Ordering::Release);
+        object.opened.handles.store(1, Ordering::Release);
         match table.objects.get_mut(number as usize - 1) {
             Some(slot) => *slot = Some(object.clone()),
             None => table.objects.push(Some(object.clone())),
@@ -253,7 +253,7 @@ impl ObjectTable {
     /// closed and a full table finds it.
     pub(crate) fn let_go(&self, object: &Arc<ObjectState>) -> bool {
         let not_last = |handles: u32| (handles > 1).then(|| handles - 1);
-        let handles = &object.handles;
+        let handles = &object.opened.handles;
         let counted = handles.fetch_update(Ordering::AcqRel, Ordering::Acquire, not_last);
         if counted.is_ok() {
             return false;
@@ -275,7 +275,7 @@ impl ObjectTable {
     /// A file whose pages should have gone has kept some.
     pub fn keep_unused(&self, file: &Arc<ObjectState>) {
         let mut table = lock(&self.table);
-        if file.handles.load(Ordering::Acquire) == 0 && table.knows(file) {
+        if file.opened.handles.load(Ordering::Acquire) == 0 && table.knows(file) {
             table.unused.add(file, false);
         }
     }
@@ -293,7 +293,7 @@ impl ObjectTable {
     /// Takes an object without pages out of the table, if nobody has opened it meanwhile.
     pub(crate) fn remove(&self, object: &ObjectState) -> bool {
         let mut table = lock(&self.table);
-        let closed = object.handles.load(Ordering::Acquire) == 0 && table.knows(object);
+        let closed = object.opened.handles.load(Ordering::Acquire) == 0 && table.knows(object);
         if closed {
             self.take_out(&mut table, object);
         }
@@ -340,7 +340,7 @@ impl Table {
     /// their bytes.
     fn ending(&self) -> (u32, u64) {
         let is_ending = |object: &&Arc<ObjectState>| {
-            object.is_anonymous() && object.handles.load(Ordering::Acquire) == 0
+            object.is_anonymous() && object.opened.handles.load(Ordering::Acquire) == 0
         };
         let ending = self.objects.iter().flatten().filter(is_ending);
         ending.fold((0, 0), |(count, bytes), object| {
@@ -361,7 +361,7 @@ impl Table {
         let known = self.objects[number as usize - 1]
             .clone()
             .expect("named objects exist");
-        known.handles.fetch_add(1, Ordering::AcqRel);
+        known.opened.handles.fetch_add(1, Ordering::AcqRel);
         self.take_off_closed(&known);
         self.unused.remove(&known);
         Some(known)
@@ -372,12 +372,12 @@ impl Table {
         self.take_off_closed(file);
         self.last_closed_place += 1;
         let place = self.last_closed_place;
-        file.closed_place.store(place, Ordering::Relaxed);
+        file.opened.closed_place.store(place, Ordering::Relaxed);
         self.closed.insert(place, file.clone());
     }
 
     fn take_off_closed(&mut self, file: &ObjectState) {
-        let place = file.closed_place.swap(0, Ordering::Relaxed);
+        let place = file.opened.closed_place.swap(0, Ordering::Relaxed);
         self.closed.remove(&place);
     }
 
@@ -420,8 +420,8 @@ mod tests {
     fn assert_listed(table: &ObjectTable) {
         let table = lock(&table.table);
         for file in table.objects.iter().flatten() {
-            let place = file.closed_place.load(Ordering::Relaxed);
-            let is_open = file.handles.load(Ordering::Acquire) > 0;
+            let place = file.opened.closed_place.load(Ordering::Relaxed);
+            let is_open = file.opened.handles.load(Ordering::Acquire) > 0;
             assert_eq!(place == 0, is_open, "file {}", file.number);
             let there = table.closed.get(&place);
             assert_eq!(
@@ -448,7 +448,7 @@ mod tests {
         assert!(
             table
                 .get(2)
-                .is_some_and(|fourth| fourth.closed_place.load(Ordering::Relaxed) > 0)
+                .is_some_and(|fourth| fourth.opened.closed_place.load(Ordering::Relaxed) > 0)
         );
         // No open is refused because of it.
         let slots = (0..500).map(|_| AtomicU32::new(0)).collect();

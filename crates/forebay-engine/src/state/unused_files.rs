@@ -42,7 +42,9 @@ impl UnusedFiles {
     pub(crate) fn add(&mut self, file: &Arc<ObjectState>, used_lately: bool) {
         self.remove(file);
         self.last_place += 1;
-        file.unused_place.store(self.last_place, Ordering::Relaxed);
+        file.opened
+            .unused_place
+            .store(self.last_place, Ordering::Relaxed);
         let unused = Unused {
             file: file.clone(),
             used_lately,
@@ -52,7 +54,7 @@ impl UnusedFiles {
 
     /// Takes a file off the list, if it is there.
     pub(crate) fn remove(&mut self, file: &ObjectState) {
-        let place = file.unused_place.swap(0, Ordering::Relaxed);
+        let place = file.opened.unused_place.swap(0, Ordering::Relaxed);
         self.by_place.remove(&place);
     }
 
@@ -65,7 +67,7 @@ impl UnusedFiles {
             self.add(&oldest.file, false);
             return Offered::Spared;
         }
-        oldest.file.unused_place.store(0, Ordering::Relaxed);
+        oldest.file.opened.unused_place.store(0, Ordering::Relaxed);
         Offered::Due(oldest.file)
     }
 }
@@ -121,13 +123,16 @@ mod tests {
         unused.add(&one, false);
         assert_eq!(unused.len(), 2);
         for (place, listed) in &unused.by_place {
-            assert_eq!(listed.file.unused_place.load(Ordering::Relaxed), *place);
+            assert_eq!(
+                listed.file.opened.unused_place.load(Ordering::Relaxed),
+                *place
+            );
         }
         assert_eq!(next_due(&mut unused), Some((2, 0)));
         unused.remove(&one);
         unused.remove(&other);
         assert_eq!((unused.len(), next_due(&mut unused)), (0, None));
-        let places = [&one, &other].map(|file| file.unused_place.load(Ordering::Relaxed));
+        let places = [&one, &other].map(|file| file.opened.unused_place.load(Ordering::Relaxed));
         assert_eq!(places, [0, 0]);
     }
 }

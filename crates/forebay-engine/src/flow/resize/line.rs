@@ -98,7 +98,8 @@ impl Writeback {
             object.is_known_to_end_at(length_bytes);
         }
         object
-            .length_unsynced
+            .length
+            .unsynced
             .store(result.is_err(), Ordering::Release);
         result
     }
