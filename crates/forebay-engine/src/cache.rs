@@ -495,7 +495,7 @@ impl Cache {
     }
 
     /// The callers that have dirtied most lately, at most eight, with their parts of the dirty
-    /// pages. The heaviest comes first.
+    /// pages, the most pages first.
     pub fn heaviest_callers(&self) -> Vec<(Caller, u64)> {
         self.engine.heaviest_callers()
     }

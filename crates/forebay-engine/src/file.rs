@@ -7,7 +7,7 @@ use crate::event::CallKind;
 use crate::flow::Missing;
 use crate::guard::PageGuard;
 use crate::handle::Handle;
-use crate::memory::Home;
+use crate::memory::NodePolicy;
 use crate::state::index::LONGEST_BYTES;
 use crate::state::object::ObjectState;
 use forebay_base::PAGE_BYTES;
@@ -77,7 +77,7 @@ pub struct File {
 impl Clone for File {
     fn clone(&self) -> File {
         File {
-            handle: Arc::new(self.handle.beside(self.handle.home)),
+            handle: Arc::new(self.handle.beside(self.handle.node_policy)),
         }
     }
 }
@@ -94,7 +94,7 @@ impl File {
             handle: Arc::new(Handle::new(
                 engine,
                 object,
-                Home::near(0),
+                NodePolicy::near(0),
                 is_read_only,
                 caller,
             )),
@@ -120,7 +120,10 @@ impl File {
     pub fn for_caller(&self, caller: &Caller) -> File {
         self.handle.engine.accounts.ledger.remember(caller);
         File {
-            handle: Arc::new(self.handle.beside_for(self.handle.home, caller.key())),
+            handle: Arc::new(
+                self.handle
+                    .beside_for(self.handle.node_policy, caller.key()),
+            ),
         }
     }
 
@@ -129,12 +132,12 @@ impl File {
         self.handle.caller
     }
 
-    /// Another handle on the same object, whose frames come from `home`.
-    pub(crate) fn at_home(&self, home: Home) -> File {
+    /// Another handle on the same object, whose frames come from where `node_policy` says.
+    pub(crate) fn with_node_policy(&self, node_policy: NodePolicy) -> File {
         let nodes = self.handle.engine.memory.nodes.len();
-        assert!(home.node < nodes, "the cache has {nodes} nodes");
+        assert!(node_policy.node < nodes, "the cache has {nodes} nodes");
         File {
-            handle: Arc::new(self.handle.beside(home)),
+            handle: Arc::new(self.handle.beside(node_policy)),
         }
     }
 

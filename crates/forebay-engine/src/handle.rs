@@ -3,7 +3,7 @@
 
 use crate::caller::{CallerKey, CallerKind};
 use crate::engine::Engine;
-use crate::memory::Home;
+use crate::memory::NodePolicy;
 use crate::state::backing::Backing;
 use crate::state::dirtier::Dirtier;
 use crate::state::errseq::Cursor;
@@ -23,7 +23,7 @@ pub(crate) struct Handle {
     pub(crate) dirtier: Dirtier,
     /// Whose it is.
     pub(crate) caller: CallerKey,
-    pub(crate) home: Home,
+    pub(crate) node_policy: NodePolicy,
     /// Only reading is allowed.
     pub(crate) is_read_only: bool,
     /// Flags of a page whose content must not be changed now.
@@ -36,7 +36,7 @@ impl Handle {
     pub(crate) fn new(
         engine: Arc<Engine>,
         object: Arc<ObjectState>,
-        home: Home,
+        node_policy: NodePolicy,
         is_read_only: bool,
         caller: CallerKey,
     ) -> Handle {
@@ -53,7 +53,7 @@ impl Handle {
             cursor: Mutex::new(object.failures.errors.sample()),
             is_read_only,
             backing,
-            home,
+            node_policy,
             engine,
             object,
         }
@@ -71,21 +71,21 @@ impl Handle {
         }
     }
 
-    /// Another handle on the same object, whose frames come from `home`. It belongs to the same
+    /// Another handle on the same object, under another `node_policy`. It belongs to the same
     /// caller. If the program did not name one, it is a caller of its own.
-    pub(crate) fn beside(&self, home: Home) -> Handle {
+    pub(crate) fn beside(&self, node_policy: NodePolicy) -> Handle {
         let caller = match self.caller.kind() {
             CallerKind::Handle => self.engine.accounts.ledger.next_handle(),
             _ => self.caller,
         };
-        self.beside_for(home, caller)
+        self.beside_for(node_policy, caller)
     }
 
     /// The same for `caller`.
-    pub(crate) fn beside_for(&self, home: Home, caller: CallerKey) -> Handle {
+    pub(crate) fn beside_for(&self, node_policy: NodePolicy, caller: CallerKey) -> Handle {
         self.object.opened.handles.fetch_add(1, Ordering::AcqRel);
         let (engine, object) = (self.engine.clone(), self.object.clone());
-        Handle::new(engine, object, home, self.is_read_only, caller)
+        Handle::new(engine, object, node_policy, self.is_read_only, caller)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::error::BuildError;
 use crate::file::File;
 use crate::kernel::PastFileSystem;
 use crate::marks::Mark;
-use crate::memory::Home;
+use crate::memory::NodePolicy;
 pub use crate::parts::Kernel;
 use crate::settings::{BackingSettings, Parts, Settings};
 use forebay_store::Store;
@@ -154,15 +154,15 @@ pub trait LabFile {
 
 impl LabFile for File {
     fn on_node(&self, node: usize) -> File {
-        self.at_home(Home::near(node))
+        self.with_node_policy(NodePolicy::near(node))
     }
 
     fn bound_to_node(&self, node: usize) -> File {
-        let home = Home {
+        let node_policy = NodePolicy {
             node,
             is_bound: true,
         };
-        self.at_home(home)
+        self.with_node_policy(node_policy)
     }
 
     fn write_starts(&self, bytes: &[u8], pages: Range<u64>) -> u64 {

@@ -23,7 +23,7 @@ use crate::counters::Counter;
 use crate::event::Event;
 use crate::kernel::KernelValues;
 use crate::marks::Mark;
-use crate::memory::{Home, Memory, Search, Want};
+use crate::memory::{FrameRequest, Memory, NodePolicy, Search};
 use crate::settings::Settings;
 use crate::state::activity::STANDS_STILL;
 use crate::state::backing::Backing;
@@ -33,7 +33,6 @@ use crate::state::dirtied::Dirtied;
 use crate::state::dirtier::Dirtier;
 use crate::state::dirty_index::BlockSlab;
 use crate::state::global::GlobalDirty;
-use crate::state::heaviest::Heaviest;
 use crate::state::incidents::Incidents;
 use crate::state::knobs::Knobs;
 use crate::state::ledger::Ledger;
@@ -45,6 +44,7 @@ use crate::state::payer::{DirtiedPages, Payer};
 use crate::state::scan_control::ScanControl;
 use crate::state::shrinkers::Shrinkers;
 use crate::state::times::WaitTimes;
+use crate::state::top_dirtiers::TopDirtiers;
 use crate::state::vectors::IoVectors;
 use crate::state::waits::Waits;
 use crate::state::zone::Zone;
@@ -68,7 +68,7 @@ pub struct Accounts {
     /// The calls that wait now.
     pub(crate) open_calls: OpenCalls,
     pub(crate) times: WaitTimes,
-    pub(crate) heaviest: Heaviest,
+    pub(crate) top_dirtiers: TopDirtiers,
     pub(crate) incidents: Incidents,
     pub(crate) closing: AtomicBool,
     pub(crate) closed: WaitQueue,
@@ -328,7 +328,7 @@ impl Accounts {
             dirtied: Dirtied::with_rows(budget.ledger_room().rows),
             open_calls: OpenCalls::with_places(budget.ledger_room().places()),
             times: WaitTimes::default(),
-            heaviest: Heaviest::default(),
+            top_dirtiers: TopDirtiers::default(),
             incidents: Incidents::default(),
             closing: AtomicBool::new(false),
             closed: WaitQueue::with_room(PAUSES),
@@ -439,14 +439,14 @@ pub trait OlderFlows: fmt::Debug + Send + Sync {
         &'a self,
         reclaim: &'a Reclaim,
         waits: &'a Waits,
-        want: Want,
+        want: FrameRequest,
     ) -> Flow<'a, u64>;
 
-    /// Reclaims near `home`, as `control` says.
+    /// Reclaims where `node_policy` says, as `control` says.
     fn reclaim_near<'a>(
         &'a self,
         reclaim: &'a Reclaim,
-        home: Home,
+        node_policy: NodePolicy,
         control: &'a mut ScanControl<'_>,
     ) -> Flow<'a, ()>;
 

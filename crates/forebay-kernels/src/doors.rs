@@ -5,7 +5,7 @@ use crate::past::Past;
 use crate::policy::{DirtyThrottle, ZoneDirtyLimits};
 use crate::{Foreground, Older, Policy};
 use forebay_engine::flow::reclaim::Today;
-use forebay_engine::memory::{Home, Search, Want};
+use forebay_engine::memory::{FrameRequest, NodePolicy, Search};
 use forebay_engine::parts::{Flow, Flusher, OlderFlows, Pages, Reclaim, Throttle};
 use forebay_engine::state::backing::Backing;
 use forebay_engine::state::dirtier::Dirtier;
@@ -45,7 +45,7 @@ impl OlderFlows for FlowsOfPolicy {
         &'a self,
         reclaim: &'a Reclaim,
         waits: &'a Waits,
-        want: Want,
+        want: FrameRequest,
     ) -> Flow<'a, u64> {
         if self.past.has_steps() {
             Box::pin(async move {
@@ -61,18 +61,22 @@ impl OlderFlows for FlowsOfPolicy {
     fn reclaim_near<'a>(
         &'a self,
         reclaim: &'a Reclaim,
-        home: Home,
+        node_policy: NodePolicy,
         control: &'a mut ScanControl<'_>,
     ) -> Flow<'a, ()> {
         if self.past.has_steps() {
             Box::pin(async move {
                 let steps = self.older(reclaim);
-                reclaim.reclaim_for_caller(&steps, home, control).await;
+                reclaim
+                    .reclaim_for_caller(&steps, node_policy, control)
+                    .await;
             })
         } else {
             Box::pin(async move {
                 let steps = Today(reclaim);
-                reclaim.reclaim_for_caller(&steps, home, control).await;
+                reclaim
+                    .reclaim_for_caller(&steps, node_policy, control)
+                    .await;
             })
         }
     }
@@ -103,10 +107,10 @@ impl OlderFlows for FlowsOfPolicy {
                 return search.fruitless < patience;
             };
             let in_time = reclaim.rt.now().since(search.began) < patience;
-            let (home, reclaimed) = (search.home, search.reclaimed);
+            let (node_policy, reclaimed) = (search.node_policy, search.reclaimed);
             in_time
                 && (self.older(reclaim))
-                    .naps_before_retry(past, home, reclaimed)
+                    .naps_before_retry(past, node_policy, reclaimed)
                     .await
         })
     }

@@ -10,7 +10,7 @@ use forebay_engine::counters::Counter;
 use forebay_engine::event::Event;
 use forebay_engine::flow::reclaim::Steps;
 use forebay_engine::lists::List;
-use forebay_engine::memory::Home;
+use forebay_engine::memory::NodePolicy;
 use forebay_engine::state::node::{Node, ReclaimFlags};
 use forebay_engine::state::scan_control::{ScanControl, Who};
 use forebay_engine::state::tally::Tally;
@@ -200,13 +200,13 @@ impl Older<'_> {
     pub(crate) async fn naps_before_retry(
         &self,
         version: ReclaimThrottle,
-        home: Home,
+        node_policy: NodePolicy,
         reclaimed: u64,
     ) -> bool {
         if version <= ReclaimThrottle::Linux32 {
-            let flags = self.preferred_flags(home.node);
+            let flags = self.preferred_flags(node_policy.node);
             self.wait_iff_congested(flags, Who::Direct, SHORT_NAP).await;
-        } else if reclaimed == 0 && self.is_mostly_dirty(home) {
+        } else if reclaimed == 0 && self.is_mostly_dirty(node_policy) {
             self.congestion_wait(Who::Direct, NAP).await;
         }
         true
@@ -222,10 +222,13 @@ impl Older<'_> {
         })
     }
 
-    fn is_mostly_dirty(&self, home: Home) -> bool {
-        self.reclaim.memory.zone_list(home).any(|(_, zone, _)| {
-            2 * zone.pages_pending() > self.reclaim.memory.reclaimable_pages(zone)
-        })
+    fn is_mostly_dirty(&self, node_policy: NodePolicy) -> bool {
+        self.reclaim
+            .memory
+            .zone_list(node_policy)
+            .any(|(_, zone, _)| {
+                2 * zone.pages_pending() > self.reclaim.memory.reclaimable_pages(zone)
+            })
     }
 
     /// Naps of a caller while too much is off the lists. False if it gives up.

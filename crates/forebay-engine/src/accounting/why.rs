@@ -190,9 +190,9 @@ impl Engine {
     pub(crate) fn heaviest_callers(&self) -> Vec<(Caller, u64)> {
         let now_ms = self.accounts.now_ms();
         let dirty = self.dirty.global.pages();
-        let callers = self.accounts.heaviest.all(now_ms);
+        let callers = self.accounts.top_dirtiers.all(now_ms);
         let of = |(key, _): (CallerKey, u64)| {
-            let part = self.accounts.heaviest.part(key, now_ms);
+            let part = self.accounts.top_dirtiers.part(key, now_ms);
             (self.accounts.ledger.caller(key), part.of(dirty))
         };
         callers.into_iter().map(of).collect()
@@ -246,7 +246,7 @@ impl Accounts {
             return;
         }
         let now = self.rt.now();
-        self.heaviest.note(caller, pages, now.as_millis());
+        self.top_dirtiers.note(caller, pages, now.as_millis());
         let bdi = Some(backing.number as u32);
         self.dirtied.note(DirtierKey { caller, bdi }, pages, now);
     }

@@ -8,7 +8,7 @@ use crate::accounting::calls::Call;
 use crate::counters::Counter;
 use crate::error::AccessError;
 use crate::marks::Mark;
-use crate::memory::{FreshFrame, FreshRun, Home, Search, Want};
+use crate::memory::{FrameRequest, FreshFrame, FreshRun, NodePolicy, Search};
 use crate::parts::Reclaim;
 use crate::state::node::Node;
 use forebay_base::Span;
@@ -42,9 +42,9 @@ impl Fruitless {
 
 impl Reclaim {
     /// A frame without waiting, above the low marks, if there is one.
-    fn try_frame(&self, want: Want) -> Option<FreshFrame<'_>> {
+    fn try_frame(&self, want: FrameRequest) -> Option<FreshFrame<'_>> {
         let mut skipped_dirty = false;
-        for (_, zone, class) in self.memory.zone_list(want.home) {
+        for (_, zone, class) in self.memory.zone_list(want.node_policy) {
             if want.to_write && !self.pages.zone_takes_dirty(zone) {
                 skipped_dirty = true;
                 continue;
@@ -68,23 +68,27 @@ impl Reclaim {
     }
 
     /// A frame without waiting, above the min marks; kswapd is woken to make up for it.
-    fn try_reserve(&self, want: Want) -> Option<FreshFrame<'_>> {
-        self.wake_kswapds(want.home);
-        self.memory.frame_above_min(want.home)
+    fn try_reserve(&self, want: FrameRequest) -> Option<FreshFrame<'_>> {
+        self.wake_kswapds(want.node_policy);
+        self.memory.frame_above_min(want.node_policy)
     }
 
     /// A frame without waiting, from the reserve if need be.
-    pub(crate) fn frame_at_once(&self, want: Want) -> Option<FreshFrame<'_>> {
+    pub(crate) fn frame_at_once(&self, want: FrameRequest) -> Option<FreshFrame<'_>> {
         self.try_frame(want).or_else(|| self.try_reserve(want))
     }
 
     /// Up to `wanted` frames of one zone to read pages into, without waiting: as many as the same
     /// number of calls of [`Reclaim::frame_at_once`] would take from it.
-    pub(crate) fn run_at_once(&self, home: Home, wanted: usize) -> Option<FreshRun<'_>> {
-        let above_low = self.memory.run_above_low(home, wanted);
+    pub(crate) fn run_at_once(
+        &self,
+        node_policy: NodePolicy,
+        wanted: usize,
+    ) -> Option<FreshRun<'_>> {
+        let above_low = self.memory.run_above_low(node_policy, wanted);
         above_low.or_else(|| {
-            self.wake_kswapds(home);
-            self.memory.run_above_min(home, wanted)
+            self.wake_kswapds(node_policy);
+            self.memory.run_above_min(node_policy, wanted)
         })
     }
 
@@ -92,7 +96,7 @@ impl Reclaim {
     pub(crate) async fn frame(
         &self,
         call: &Call<'_>,
-        want: Want,
+        want: FrameRequest,
     ) -> Result<FreshFrame<'_>, AccessError> {
         if let Some(fresh) = self.try_frame(want) {
             return Ok(fresh);
@@ -111,21 +115,22 @@ impl Reclaim {
                 self.accounts.mark(Mark::AllocClosed);
                 return Err(AccessError::Closed);
             }
-            self.pass_gate(&self.memory.nodes[want.home.node]).await;
+            self.pass_gate(&self.memory.nodes[want.node_policy.node])
+                .await;
             // On the heap, once for each run of reclaim: otherwise every read and every write would
             // be as large as this, and each caller moves them.
             let run_began = self.rt.now();
             let reclaimed = Box::pin(self.reclaim_for(&call.waits, want)).await;
-            if let Some(fresh) = self.memory.frame_above_min(want.home) {
+            if let Some(fresh) = self.memory.frame_above_min(want.node_policy) {
                 return Ok(fresh);
             }
             fruitless.note(reclaimed, self.rt.now().since(run_began), self.patience());
             let has_tries = fruitless.loops <= MAX_RECLAIM_RETRIES;
-            let may_succeed = has_tries && self.memory.may_succeed(want.home);
+            let may_succeed = has_tries && self.memory.may_succeed(want.node_policy);
             if may_succeed
                 && self
                     .tries_again(Search {
-                        home: want.home,
+                        node_policy: want.node_policy,
                         began,
                         fruitless: fruitless.span,
                         reclaimed,
@@ -146,8 +151,8 @@ impl Reclaim {
                     dirty_pages: self.dirty.global.pages(),
                 });
             }
-            let listener = self.memory.nodes[want.home.node].freed.listen();
-            if self.memory.frame_above_min(want.home).is_none() {
+            let listener = self.memory.nodes[want.node_policy.node].freed.listen();
+            if self.memory.frame_above_min(want.node_policy).is_none() {
                 self.accounts.mark(Mark::AllocWaited);
                 let _ = self.rt.timeout(RETRY_SPAN, listener).await;
             }

@@ -5,7 +5,7 @@ use crate::accounting::calls::Call;
 use crate::error::{AccessError, BuildError};
 use crate::handle::Handle;
 use crate::marks::Mark;
-use crate::memory::Want;
+use crate::memory::FrameRequest;
 use crate::parts::Files;
 use crate::state::frame::flag;
 use crate::state::object::{ObjectState, Origin};
@@ -37,7 +37,10 @@ impl Files {
         page: u64,
     ) -> Result<(), AccessError> {
         let object = &*handle.object;
-        let fresh = self.reclaim.frame(call, Want::to_read(handle.home)).await?;
+        let fresh = self
+            .reclaim
+            .frame(call, FrameRequest::to_read(handle.node_policy))
+            .await?;
         let Some(batch) = object.begin_batch() else {
             drop(fresh);
             let _waiting = self.accounts.waiting(&call.waits, Cause::Resize);

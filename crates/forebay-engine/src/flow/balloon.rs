@@ -7,7 +7,7 @@
 
 use crate::counters::Counter;
 use crate::error::MemoryError;
-use crate::memory::Home;
+use crate::memory::NodePolicy;
 use crate::parts::Reclaim;
 use crate::state::flusher_requests::FlusherWork;
 use crate::state::scan_control::{ScanControl, Who};
@@ -162,7 +162,8 @@ impl Reclaim {
             let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
             control.zones_over_only = true;
             control.force_deactivate = force_deactivate;
-            self.reclaim_near(Home::near(zone.node), &mut control).await;
+            self.reclaim_near(NodePolicy::near(zone.node), &mut control)
+                .await;
             if control.reclaimed > 0 {
                 return control.reclaimed;
             }

@@ -2,7 +2,7 @@
 //! which kernel it belongs to, and no flow of an older kernel is reached but through one of these.
 
 use crate::flow::reclaim::Today;
-use crate::memory::{Home, Search, Want};
+use crate::memory::{FrameRequest, NodePolicy, Search};
 use crate::parts::{Flusher, Pages, Reclaim, Throttle};
 use crate::state::backing::Backing;
 use crate::state::dirtier::Dirtier;
@@ -14,18 +14,25 @@ use crate::state::zone::Zone;
 
 impl Reclaim {
     /// Reclaims for a caller that found no frame. Returns the pages freed.
-    pub(crate) async fn reclaim_for(&self, waits: &Waits, want: Want) -> u64 {
+    pub(crate) async fn reclaim_for(&self, waits: &Waits, want: FrameRequest) -> u64 {
         match &self.kernel.flows {
             None => self.direct_reclaim(&Today(self), waits, want).await,
             Some(older) => older.reclaim_for(self, waits, want).await,
         }
     }
 
-    /// Reclaims near `home`, as `control` says.
-    pub(crate) async fn reclaim_near(&self, home: Home, control: &mut ScanControl<'_>) {
+    /// Reclaims where `node_policy` says, as `control` says.
+    pub(crate) async fn reclaim_near(
+        &self,
+        node_policy: NodePolicy,
+        control: &mut ScanControl<'_>,
+    ) {
         match &self.kernel.flows {
-            None => self.reclaim_for_caller(&Today(self), home, control).await,
-            Some(older) => older.reclaim_near(self, home, control).await,
+            None => {
+                self.reclaim_for_caller(&Today(self), node_policy, control)
+                    .await;
+            }
+            Some(older) => older.reclaim_near(self, node_policy, control).await,
         }
     }
 

@@ -13,8 +13,8 @@ use crate::counters::Counter;
 use crate::error::AccessError;
 use crate::handle::Handle;
 use crate::marks::Mark;
-use crate::memory::Want;
-use crate::memory::{FreshFrame, FreshRun, Home};
+use crate::memory::FrameRequest;
+use crate::memory::{FreshFrame, FreshRun, NodePolicy};
 use crate::parts::{Files, Pages};
 use crate::state::activity::Part;
 use crate::state::batch::Batch;
@@ -36,7 +36,7 @@ struct PendingRun<'a> {
     files: &'a Files,
     object: &'a ObjectState,
     /// Where its frames come from.
-    home: Home,
+    node_policy: NodePolicy,
     first: u64,
     /// The most pages that one request may have.
     most: u64,
@@ -56,7 +56,7 @@ impl<'a> PendingRun<'a> {
         PendingRun {
             files,
             object,
-            home: Home::near(0),
+            node_policy: NodePolicy::near(0),
             first: 0,
             most: files.most_pages_of_a_read(object),
             may_reclaim: false,
@@ -173,7 +173,7 @@ impl Files {
     ) -> Result<(), AccessError> {
         let object = &*handle.object;
         let mut run = PendingRun::new(self, object, needed.clone());
-        run.home = handle.home;
+        run.node_policy = handle.node_policy;
         run.may_reclaim = plan.is_due;
         let mut page = plan.pages.start;
         while page < plan.pages.end {
@@ -235,9 +235,9 @@ impl Files {
         wanted: usize,
         is_needed: bool,
     ) -> Result<Option<FreshRun<'_>>, AccessError> {
-        let want = Want::to_read(run.home);
+        let want = FrameRequest::to_read(run.node_policy);
         loop {
-            if let Some(fresh) = self.reclaim.run_at_once(want.home, wanted) {
+            if let Some(fresh) = self.reclaim.run_at_once(want.node_policy, wanted) {
                 return Ok(Some(fresh));
             }
             if is_needed {

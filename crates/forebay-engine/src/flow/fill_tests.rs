@@ -140,7 +140,7 @@ fn a_run_goes_round_a_page_that_came_meanwhile() {
         let mut run = PendingRun::new(&engine.files, object, 0..0);
         let fresh = engine
             .reclaim
-            .run_at_once(Home::near(0), 9)
+            .run_at_once(NodePolicy::near(0), 9)
             .expect("memory is free");
         let batch = object.begin_batch().expect("nothing is cut");
         assert_eq!(run.put_in(0, None, fresh, &batch), 9);
@@ -160,7 +160,7 @@ fn a_run_passes_no_page_at_the_end_of_its_object() {
         let (engine, object) = (world.engine(), &*world.file.handle.object);
         let free = world.free_pages();
         let mut run = PendingRun::new(&engine.files, object, 0..0);
-        let fresh = engine.reclaim.run_at_once(Home::near(0), 2);
+        let fresh = engine.reclaim.run_at_once(NodePolicy::near(0), 2);
         let batch = object.begin_batch().expect("nothing is cut");
         let fresh = fresh.expect("memory is free");
         assert_eq!(run.put_in(PAGES, None, fresh, &batch), 0);
@@ -175,11 +175,13 @@ fn a_run_ends_where_memory_ends() {
     simulate(|world| async move {
         let memory = &world.engine().memory;
         let mut taken = Vec::new();
-        while let Some(run) = memory.run_above_min(Home::near(0), 1) {
+        while let Some(run) = memory.run_above_min(NodePolicy::near(0), 1) {
             taken.push(run);
         }
         assert_eq!(
-            memory.run_above_min(Home::near(0), 9).map(|run| run.len()),
+            memory
+                .run_above_min(NodePolicy::near(0), 9)
+                .map(|run| run.len()),
             None
         );
         taken.truncate(taken.len() - LEFT);

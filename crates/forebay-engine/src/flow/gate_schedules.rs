@@ -5,8 +5,8 @@
 use crate::CallerKey;
 use crate::cache::Cache;
 use crate::event::CallKind;
-use crate::memory::Home;
-use crate::memory::Want;
+use crate::memory::FrameRequest;
+use crate::memory::NodePolicy;
 use crate::settings::{NodeSettings, Parts, Settings, Watermarks, ZoneSettings};
 use crate::state::waits::CallOf;
 use forebay_base::{Instant, PAGE_BYTES, Span};
@@ -73,7 +73,11 @@ fn a_caller_that_waits_at_the_gate_is_let_through() {
                     bytes: 0,
                 };
                 let call = engine.dirty.call_of(of);
-                let fresh = block_on(engine.reclaim.frame(&call, Want::to_read(Home::near(0))));
+                let fresh = block_on(
+                    engine
+                        .reclaim
+                        .frame(&call, FrameRequest::to_read(NodePolicy::near(0))),
+                );
                 drop(fresh.expect("clean pages can be reclaimed"));
             };
             thread::spawn("caller", take).expect("a thread starts")

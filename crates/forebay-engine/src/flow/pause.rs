@@ -281,7 +281,7 @@ impl Throttle {
         let inputs = &snapshot.inputs;
         let part = self
             .accounts
-            .heaviest
+            .top_dirtiers
             .part(waits.caller, snapshot.now.as_millis());
         let dirtied = asked.before.clock.nr_dirtied;
         waits.pauses(PauseView {

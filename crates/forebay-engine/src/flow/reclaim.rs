@@ -15,8 +15,8 @@ pub use self::steps::{Steps, Today};
 use crate::counters::Counter;
 use crate::event::Event;
 use crate::lists::{List, Source};
-use crate::memory::Home;
-use crate::memory::Want;
+use crate::memory::FrameRequest;
+use crate::memory::NodePolicy;
 use crate::parts::{Pages, Reclaim};
 use crate::state::batch::Batch;
 use crate::state::node::Node;
@@ -41,8 +41,13 @@ const POLL_PAGES: u64 = 32_768;
 
 impl Reclaim {
     /// Reclaims for a caller that found no frame. Returns the pages freed.
-    pub async fn direct_reclaim(&self, steps: &impl Steps, waits: &Waits, want: Want) -> u64 {
-        let node = want.home.node;
+    pub async fn direct_reclaim(
+        &self,
+        steps: &impl Steps,
+        waits: &Waits,
+        want: FrameRequest,
+    ) -> u64 {
+        let node = want.node_policy.node;
         let _waiting = self.accounts.waiting(waits, Cause::DirectReclaim);
         self.accounts.count(Counter::Allocstall, 1);
         self.accounts
@@ -53,7 +58,7 @@ impl Reclaim {
             control.own_store = want.own_store;
             control.waits = Some(waits);
             control.force_deactivate = force_deactivate;
-            self.reclaim_for_caller(steps, want.home, &mut control)
+            self.reclaim_for_caller(steps, want.node_policy, &mut control)
                 .await;
             reclaimed = control.reclaimed;
             if reclaimed > 0 || !control.skipped_deactivate {
@@ -70,7 +75,7 @@ impl Reclaim {
     pub async fn reclaim_for_caller(
         &self,
         steps: &impl Steps,
-        home: Home,
+        node_policy: NodePolicy,
         control: &mut ScanControl<'_>,
     ) {
         let mut total_scanned = 0;
@@ -78,17 +83,19 @@ impl Reclaim {
             control.priority = priority;
             control.begin_pass();
             let nodes = &self.memory.nodes;
-            for at in 0..home.reach(nodes.len()) {
-                let node = &nodes[(home.node + at) % nodes.len()];
+            for at in 0..node_policy.reach(nodes.len()) {
+                let node = &nodes[(node_policy.node + at) % nodes.len()];
                 self.shrink_node(steps, node, node.top_class(), control)
                     .await;
             }
-            steps.after_pass(&nodes[home.node], control).await;
+            steps.after_pass(&nodes[node_policy.node], control).await;
             total_scanned += control.scanned;
             if control.reclaimed >= control.goal {
                 return;
             }
-            steps.after_failure(home.node, control, total_scanned).await;
+            steps
+                .after_failure(node_policy.node, control, total_scanned)
+                .await;
         }
     }
 

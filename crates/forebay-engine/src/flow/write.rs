@@ -7,8 +7,8 @@ use crate::event::CallKind;
 use crate::flow::read::Missing;
 use crate::handle::Handle;
 use crate::marks::Mark;
+use crate::memory::FrameRequest;
 use crate::memory::FreshFrame;
-use crate::memory::Want;
 use crate::parts::{Files, Pages, Throttle};
 use crate::state::backing::Enqueued;
 use crate::state::dirtier::OwedPause;
@@ -183,7 +183,7 @@ impl Files {
         if handle.dirtier.owes_a_pause() {
             // Boxed: it is rare, and writers should not carry its size twice.
             let call = Call::in_place(&mut call, &self.dirty, handle, request);
-            told(Box::pin(self.throttle.pay(call, handle, offset_bytes)).await)?;
+            told(Box::pin(self.throttle.throttle_call(call, handle, offset_bytes)).await)?;
         }
         let mut spare = None;
         let mut done = 0;
@@ -203,12 +203,15 @@ impl Files {
                 });
                 if is_due || handle.dirtier.turn.is_taken() {
                     let call = Call::in_place(&mut call, &self.dirty, handle, request);
-                    told(self.throttle.pay(call, handle, from).await)?;
+                    told(self.throttle.throttle_call(call, handle, from).await)?;
                 }
             }
             if let Some(obstacle) = obstacle {
                 let call = Call::in_place(&mut call, &self.dirty, handle, request);
-                told(self.overcome(call, handle, obstacle, &mut spare).await)?;
+                told(
+                    self.wait_for_obstacle(call, handle, obstacle, &mut spare)
+                        .await,
+                )?;
             }
         }
         Ok(())
@@ -517,7 +520,7 @@ impl Files {
         !was_dirty
     }
 
-    async fn overcome<'a>(
+    async fn wait_for_obstacle<'a>(
         &'a self,
         call: &Call<'_>,
         handle: &Handle,
@@ -626,7 +629,7 @@ impl Pages {
 
 impl Throttle {
     /// Lets a writer pause for what it dirtied, as long as the store finishes anything at all.
-    async fn pay(
+    async fn throttle_call(
         &self,
         call: &Call<'_>,
         handle: &Handle,
@@ -724,9 +727,9 @@ impl Throttle {
 
 /// The frame for a page that `handle` writes. Anonymous memory has no place in the dirty limits of
 /// zones, and its writer is not writing to a store.
-fn want_of(handle: &Handle) -> Want {
+fn want_of(handle: &Handle) -> FrameRequest {
     if handle.object.is_anonymous() {
-        return Want::to_read(handle.home);
+        return FrameRequest::to_read(handle.node_policy);
     }
-    Want::to_write(handle.home, handle.backing.number)
+    FrameRequest::to_write(handle.node_policy, handle.backing.number)
 }

@@ -1,7 +1,7 @@
 //! Frames: from a zone, one or a run of them, and back.
 
 use crate::counters::Counter;
-use crate::memory::{Home, Memory};
+use crate::memory::{Memory, NodePolicy};
 use crate::state::batch::Batch;
 use crate::state::frame::{ExclusiveHold, HOLDS, flag};
 use crate::state::zone::Zone;
@@ -94,23 +94,31 @@ impl Memory {
         })
     }
 
-    /// Up to `wanted` free frames of a zone that a request of `home` may use down to its low mark.
-    pub(crate) fn run_above_low(&self, home: Home, wanted: usize) -> Option<FreshRun<'_>> {
-        self.run_above(home, wanted, |marks| marks.low)
+    /// Up to `wanted` free frames of a zone that a request may use down to its low mark.
+    pub(crate) fn run_above_low(
+        &self,
+        node_policy: NodePolicy,
+        wanted: usize,
+    ) -> Option<FreshRun<'_>> {
+        self.run_above(node_policy, wanted, |marks| marks.low)
     }
 
     /// The same, down to the min mark.
-    pub(crate) fn run_above_min(&self, home: Home, wanted: usize) -> Option<FreshRun<'_>> {
-        self.run_above(home, wanted, |marks| marks.min)
+    pub(crate) fn run_above_min(
+        &self,
+        node_policy: NodePolicy,
+        wanted: usize,
+    ) -> Option<FreshRun<'_>> {
+        self.run_above(node_policy, wanted, |marks| marks.min)
     }
 
     fn run_above(
         &self,
-        home: Home,
+        node_policy: NodePolicy,
         wanted: usize,
         mark: impl Fn(Watermarks) -> u64,
     ) -> Option<FreshRun<'_>> {
-        self.zone_list(home).find_map(|(_, zone, class)| {
+        self.zone_list(node_policy).find_map(|(_, zone, class)| {
             let reserve = zone.lowmem_reserve(class);
             let kept = pages_left(mark(zone.marks()), reserve, MarkRelief::default());
             self.take_run(zone, wanted, kept)
@@ -127,9 +135,9 @@ impl Memory {
         })
     }
 
-    /// A free frame of a zone that a request of `home` may use down to its min mark.
-    pub(crate) fn frame_above_min(&self, home: Home) -> Option<FreshFrame<'_>> {
-        self.zone_list(home).find_map(|(_, zone, class)| {
+    /// A free frame of a zone that a request may use down to its min mark.
+    pub(crate) fn frame_above_min(&self, node_policy: NodePolicy) -> Option<FreshFrame<'_>> {
+        self.zone_list(node_policy).find_map(|(_, zone, class)| {
             let reserve = zone.lowmem_reserve(class);
             let min = zone.marks().min;
             let may = is_above(zone.free_pages(), min, reserve, MarkRelief::default());

@@ -10,21 +10,21 @@
 //! | `frames` | taking a frame from a zone, or a run of them, and giving it back |
 //! | `isolated` | taking frames off their list and putting them back |
 //! | `pages` | the pages of an object; a page that leaves the cache |
-//! | `want` | what a caller looks for |
+//! | `request` | what a caller looks for |
 //! | `swap` | which anonymous pages have a slot, and whether one is available |
 
 mod frames;
 mod isolated;
 mod pages;
+mod request;
 mod swap;
-mod want;
 mod zones;
 
 pub(crate) use self::frames::{FreshFrame, FreshRun};
 pub(crate) use self::isolated::Isolated;
+pub use self::request::{FrameRequest, Search};
 pub(crate) use self::swap::Swap;
-pub use self::want::{Search, Want};
-pub use self::zones::Home;
+pub use self::zones::NodePolicy;
 
 use crate::counters::Counters;
 use crate::kernel::{Dirtyable, KernelValues};

@@ -15,17 +15,17 @@ use forebay_store::PagePointer;
 
 /// Where a handle's frames come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Home {
+pub struct NodePolicy {
     /// The node that is asked first.
     pub node: usize,
     /// Whether no other node is asked.
     pub(crate) is_bound: bool,
 }
 
-impl Home {
+impl NodePolicy {
     /// A node that is asked before the others.
-    pub(crate) fn near(node: usize) -> Home {
-        Home {
+    pub(crate) fn near(node: usize) -> NodePolicy {
+        NodePolicy {
             node,
             is_bound: false,
         }
@@ -72,21 +72,24 @@ impl Memory {
             .map(|zone| &self.zones[zone])
     }
 
-    /// The zones that a request from `home` may use, most preferred first, each with the class
+    /// The zones that a request may use, most preferred first, each with the class
     /// whose reserve it has to leave (spec/reclaim.md 1.5).
-    pub fn zone_list(&self, home: Home) -> impl Iterator<Item = (&Node, &Zone, usize)> {
-        self.nodes_from(home).flat_map(move |node| {
+    pub fn zone_list(
+        &self,
+        node_policy: NodePolicy,
+    ) -> impl Iterator<Item = (&Node, &Zone, usize)> {
+        self.nodes_from(node_policy).flat_map(move |node| {
             let class = node.top_class();
             let zones = node.zones.clone().rev();
             zones.map(move |zone| (node, &self.zones[zone], class))
         })
     }
 
-    /// The nodes that a request from `home` may use, the nearest before the others.
-    pub(crate) fn nodes_from(&self, home: Home) -> impl Iterator<Item = &Node> {
-        let is_other = move |node: &&Node| !home.is_bound && node.number != home.node;
+    /// The nodes that a request under `node_policy` may use, the nearest before the others.
+    pub(crate) fn nodes_from(&self, node_policy: NodePolicy) -> impl Iterator<Item = &Node> {
+        let is_other = move |node: &&Node| !node_policy.is_bound && node.number != node_policy.node;
         let others = self.nodes.iter().filter(is_other);
-        std::iter::once(&self.nodes[home.node]).chain(others)
+        std::iter::once(&self.nodes[node_policy.node]).chain(others)
     }
 
     /// Whether a node has enough free frames that its callers need not wait (spec/reclaim.md 6.2).
@@ -112,9 +115,9 @@ impl Memory {
         }
     }
 
-    /// Whether a request of `home` could succeed if everything reclaimable were reclaimed.
-    pub(crate) fn may_succeed(&self, home: Home) -> bool {
-        self.zone_list(home).any(|(_, zone, class)| {
+    /// Whether a request could succeed if everything reclaimable were reclaimed.
+    pub(crate) fn may_succeed(&self, node_policy: NodePolicy) -> bool {
+        self.zone_list(node_policy).any(|(_, zone, class)| {
             let available = zone.free_pages() + self.reclaimable_pages(zone);
             let reserve = zone.lowmem_reserve(class);
             is_above(available, zone.marks().min, reserve, MarkRelief::default())

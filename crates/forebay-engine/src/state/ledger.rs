@@ -279,7 +279,8 @@ impl Ledger {
         CallerKey::handle(self.handles.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// The heaviest other caller when `caller` last paused for `bdi` because of others.
+    /// The other caller that had dirtied most when `caller` last paused for `bdi` because of
+    /// others.
     pub(crate) fn culprit(&self, caller: CallerKey, bdi: Option<usize>) -> Option<CallerKey> {
         let key = RowKey {
             caller,
@@ -330,8 +331,8 @@ impl Ledger {
             let us = span.as_micros();
             let row = books.row(key);
             row.past.note(us, now);
-            let heaviest = call.pause.and_then(|view| view.heaviest_other);
-            row.culprit = heaviest.or(row.culprit);
+            let top_dirtiers = call.pause.and_then(|view| view.heaviest_other);
+            row.culprit = top_dirtiers.or(row.culprit);
         }
         books.keep_name(call.caller);
         if call.took >= threshold {

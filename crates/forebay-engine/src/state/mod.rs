@@ -15,7 +15,7 @@
 //! 6. a zone's balloon, `ZoneLists::chains`, `Zone::free`
 //! 7. `Backing::rates`, the meter of its reads, the cache's limits, a store's activity, counters,
 //!    the error sequence of an object, the lines of its cuts and of its commits, the ledger, the
-//!    heaviest writers, what callers have dirtied, the last pause of a call
+//!    top dirtiers, what callers have dirtied, the last pause of a call
 //!
 //! Frame words are not locks but holds (frame.rs): they are taken before any of these, and no
 //! caller waits for a hold under a lock.
@@ -40,7 +40,6 @@ pub mod flusher_requests;
 pub mod frame;
 pub(crate) mod gauge;
 pub(crate) mod global;
-pub(crate) mod heaviest;
 pub(crate) mod incidents;
 pub mod index;
 pub(crate) mod knobs;
@@ -65,6 +64,7 @@ pub(crate) mod swap_ahead;
 pub(crate) mod sync_line;
 pub mod tally;
 pub(crate) mod times;
+pub(crate) mod top_dirtiers;
 pub(crate) mod unused_files;
 pub(crate) mod vectors;
 pub mod waits;

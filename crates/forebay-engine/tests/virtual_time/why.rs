@@ -177,9 +177,9 @@ fn a_heavy_writer_is_named_first_and_is_the_culprit_of_a_light_one() {
             .culprit
             .expect("somebody else had most of what was dirty");
         assert_eq!(culprit.name(), "backup");
-        let heaviest = bench.cache.heaviest_callers();
-        assert_eq!(heaviest[0].0.name(), "backup");
-        assert!(heaviest[0].1 > 9 * heaviest[1].1, "{heaviest:?}");
+        let dirtiers = bench.cache.heaviest_callers();
+        assert_eq!(dirtiers[0].0.name(), "backup");
+        assert!(dirtiers[0].1 > 9 * dirtiers[1].1, "{dirtiers:?}");
     });
 }
 

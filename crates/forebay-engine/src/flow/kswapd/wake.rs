@@ -1,6 +1,6 @@
 //! How a caller that found a zone below its low mark wakes kswapd.
 
-use crate::memory::Home;
+use crate::memory::NodePolicy;
 use crate::parts::Reclaim;
 use crate::state::node::Node;
 use forebay_base::sync::atomic::Ordering;
@@ -18,9 +18,9 @@ impl Reclaim {
         }
     }
 
-    /// Wakes the kswapds of all nodes that a request from `home` may use, the nearest first.
-    pub(crate) fn wake_kswapds(&self, home: Home) {
-        for node in self.memory.nodes_from(home) {
+    /// Wakes the kswapds of all nodes that `node_policy` allows, the nearest first.
+    pub(crate) fn wake_kswapds(&self, node_policy: NodePolicy) {
+        for node in self.memory.nodes_from(node_policy) {
             self.wake_kswapd(node, node.top_class());
         }
     }

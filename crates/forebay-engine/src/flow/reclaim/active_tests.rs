@@ -103,7 +103,7 @@ fn a_caller_that_frees_pages_wakes_a_kswapd_that_gave_up() {
         let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
         engine
             .reclaim
-            .reclaim_near(Home::near(0), &mut control)
+            .reclaim_near(NodePolicy::near(0), &mut control)
             .await;
         assert!(control.reclaimed > 0, "there are clean pages");
         assert!(zone.free_pages() < zone.marks().high, "kswapd is needed");

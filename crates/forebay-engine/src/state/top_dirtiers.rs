@@ -40,16 +40,16 @@ impl Places {
     }
 }
 
-/// What the heaviest callers dirtied, and all of them together.
+/// What the callers that dirtied most have dirtied, and all of them together.
 #[derive(Debug)]
-pub(crate) struct Heaviest(Mutex<Places>);
+pub(crate) struct TopDirtiers(Mutex<Places>);
 
 /// A caller's part of the pages that were dirtied lately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DirtiedPart {
     pub(crate) own: u64,
     pub(crate) all: u64,
-    /// The heaviest other caller, and its pages.
+    /// The other caller that dirtied most, and its pages.
     pub(crate) other: Option<(CallerKey, u64)>,
 }
 
@@ -62,16 +62,16 @@ impl DirtiedPart {
     }
 }
 
-impl Default for Heaviest {
-    fn default() -> Heaviest {
-        Heaviest(Mutex::new(Places {
+impl Default for TopDirtiers {
+    fn default() -> TopDirtiers {
+        TopDirtiers(Mutex::new(Places {
             places: Vec::with_capacity(PLACES),
             halved_ms: 0,
         }))
     }
 }
 
-impl Heaviest {
+impl TopDirtiers {
     /// Notes that `caller` has dirtied `pages`.
     pub(crate) fn note(&self, caller: CallerKey, pages: u64, now_ms: u64) {
         if pages == 0 {
@@ -105,7 +105,7 @@ impl Heaviest {
         part
     }
 
-    /// Every counted caller with its pages, heaviest first.
+    /// Every counted caller with its pages, the most first.
     pub(crate) fn all(&self, now_ms: u64) -> Vec<(CallerKey, u64)> {
         let mut all = lock(&self.0);
         all.halve(now_ms);
@@ -126,12 +126,12 @@ mod tests {
 
     #[test]
     fn up_to_eight_callers_are_counted_exactly() {
-        let heaviest = Heaviest::default();
+        let top_dirtiers = TopDirtiers::default();
         for number in 0..8 {
-            heaviest.note(caller(number), u64::from(number) + 1, 0);
-            heaviest.note(caller(number), 10, 0);
+            top_dirtiers.note(caller(number), u64::from(number) + 1, 0);
+            top_dirtiers.note(caller(number), 10, 0);
         }
-        let part = heaviest.part(caller(3), 0);
+        let part = top_dirtiers.part(caller(3), 0);
         assert_eq!((part.own, part.all), (14, 36 + 80));
         assert_eq!(part.other, Some((caller(7), 18)));
         assert_eq!(part.of(1160), 140);
@@ -139,24 +139,24 @@ mod tests {
 
     #[test]
     fn a_ninth_takes_the_place_of_the_lightest_and_no_count_is_too_low() {
-        let heaviest = Heaviest::default();
+        let top_dirtiers = TopDirtiers::default();
         for number in 0..8 {
-            heaviest.note(caller(number), 100 - u64::from(number), 0);
+            top_dirtiers.note(caller(number), 100 - u64::from(number), 0);
         }
-        heaviest.note(caller(8), 5, 0);
-        assert_eq!(heaviest.part(caller(8), 0).own, 93 + 5);
-        assert_eq!(heaviest.part(caller(7), 0).own, 0);
-        assert_eq!(heaviest.all(0)[0], (caller(0), 100));
+        top_dirtiers.note(caller(8), 5, 0);
+        assert_eq!(top_dirtiers.part(caller(8), 0).own, 93 + 5);
+        assert_eq!(top_dirtiers.part(caller(7), 0).own, 0);
+        assert_eq!(top_dirtiers.all(0)[0], (caller(0), 100));
     }
 
     #[test]
     fn what_was_dirtied_long_ago_does_not_count() {
-        let heaviest = Heaviest::default();
-        heaviest.note(caller(1), 1_000, 0);
-        assert_eq!(heaviest.part(caller(1), HALVED_MS).own, 500);
-        heaviest.note(caller(2), 100, HALVED_MS);
-        assert_eq!(heaviest.part(caller(1), 3 * HALVED_MS).own, 125);
-        assert_eq!(heaviest.part(caller(2), 3 * HALVED_MS).own, 25);
-        assert_eq!(heaviest.all(1_000 * HALVED_MS), []);
+        let top_dirtiers = TopDirtiers::default();
+        top_dirtiers.note(caller(1), 1_000, 0);
+        assert_eq!(top_dirtiers.part(caller(1), HALVED_MS).own, 500);
+        top_dirtiers.note(caller(2), 100, HALVED_MS);
+        assert_eq!(top_dirtiers.part(caller(1), 3 * HALVED_MS).own, 125);
+        assert_eq!(top_dirtiers.part(caller(2), 3 * HALVED_MS).own, 25);
+        assert_eq!(top_dirtiers.all(1_000 * HALVED_MS), []);
     }
 }
