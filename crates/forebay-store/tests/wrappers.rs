@@ -8,10 +8,12 @@ use forebay_store::{
     CountStore, DelayStore, Delays, Failure, Fault, FaultAction, FaultStore, FaultWhen, Finish,
     Geometry, Io, IoKind, Memory, MemoryStore, ObjectId, Rate, RateStore, Request, Store,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::Driver;
 use support::arena::Arena;
+use support::fixtures::WRAPPERS;
 
 const OBJECT: ObjectId = ObjectId(1);
 
@@ -395,25 +397,26 @@ impl Store for Registry {
 #[test]
 fn each_wrapper_passes_on_which_memory_is_used() {
     let (_world, rt) = world();
-    let rate = Rate::bytes(1 << 20);
-    let wrap: [&dyn Fn(Arc<Registry>) -> Arc<dyn Store>; 4] = [
-        &|inner| Arc::new(CountStore::new(rt.clone(), inner)),
-        &|inner| Arc::new(DelayStore::new(rt.clone(), inner, Delays::default())),
-        &|inner| Arc::new(FaultStore::new(rt.clone(), inner)),
-        &|inner| Arc::new(RateStore::new(rt.clone(), inner, rate)),
-    ];
     let arena = Arena::new(1);
     let memory = arena.memory();
-    for (number, wrap) in wrap.iter().enumerate() {
+    for (name, wrap) in WRAPPERS {
         let inner = Arc::new(Registry::default());
-        let wrapper = wrap(inner.clone());
+        let wrapper = wrap(rt.clone(), inner.clone());
         let seen = || {
             let both = [&inner.registered_bytes, &inner.forgotten_bytes];
             both.map(|bytes| bytes.load(Ordering::Relaxed))
         };
         wrapper.register_memory(memory);
-        assert_eq!(seen(), [4096, 0], "wrapper {number}");
+        assert_eq!(seen(), [4096, 0], "{name}");
         wrapper.forget_memory(memory);
-        assert_eq!(seen(), [4096, 4096], "wrapper {number}");
+        assert_eq!(seen(), [4096, 4096], "{name}");
     }
+}
+
+#[test]
+fn the_list_of_wrappers_has_each_of_them() {
+    let source = include_str!("../src/wrap/mod.rs").lines();
+    let files = source.filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+    let listed = WRAPPERS.map(|(name, _)| name);
+    assert_eq!(BTreeSet::from(listed), files.collect());
 }

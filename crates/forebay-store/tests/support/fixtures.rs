@@ -83,14 +83,37 @@ fn file_fixture(name: &'static str, store: Arc<FileStore>) -> Fixture {
     }
 }
 
-fn memory_fixture(
-    name: &'static str,
-    wrap: impl Fn(Rt, Arc<dyn Store>) -> Arc<dyn Store>,
-) -> Fixture {
+/// Puts a wrapper around a store.
+pub(crate) type Wrap = fn(Rt, Arc<dyn Store>) -> Arc<dyn Store>;
+
+/// Each wrapper under the name of its file in `src/wrap`. A test compares the names with the files.
+pub(crate) const WRAPPERS: [(&str, Wrap); 4] = [
+    ("delay", |rt, inner| {
+        let span = Span::from_micros(50);
+        let delays = Delays {
+            read: span,
+            write: span,
+            commit: span,
+        };
+        Arc::new(DelayStore::new(rt, inner, delays))
+    }),
+    ("rate", |rt, inner| {
+        Arc::new(RateStore::new(rt, inner, Rate::bytes(4_000_000_000)))
+    }),
+    ("fault", |rt, inner| Arc::new(FaultStore::new(rt, inner))),
+    ("count", |rt, inner| Arc::new(CountStore::new(rt, inner))),
+];
+
+/// A store in memory below `wrappers`, the first of them innermost.
+fn memory_fixture(name: &'static str, wrappers: &[(&str, Wrap)]) -> Fixture {
+    let rt = Rt::real();
+    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let wrapped = wrappers.iter();
+    let store = wrapped.fold(memory, |inner, (_, wrap)| wrap(rt.clone(), inner));
     let mut count = 0;
     Fixture {
         name,
-        driver: Driver::new(wrap(Rt::real(), Arc::new(MemoryStore::new())), ARENA_PAGES),
+        driver: Driver::new(store, ARENA_PAGES),
         objects: Box::new(move || {
             count += 1;
             ObjectId(count)
@@ -101,29 +124,15 @@ fn memory_fixture(
 
 /// One fixture of each kind.
 pub(crate) fn all() -> Vec<Fixture> {
-    let span = Span::from_micros(50);
-    let delays = Delays {
-        read: span,
-        write: span,
-        commit: span,
-    };
+    let unlimited: Wrap = |rt, inner| Arc::new(RateStore::new(rt, inner, Rate::UNLIMITED));
     let mut fixtures = vec![
-        memory_fixture("memory", |_, inner| inner),
-        memory_fixture("delay", move |rt, inner| {
-            Arc::new(DelayStore::new(rt, inner, delays))
-        }),
-        memory_fixture("rate", |rt, inner| {
-            Arc::new(RateStore::new(rt, inner, Rate::bytes(4_000_000_000)))
-        }),
-        memory_fixture("fault", |rt, inner| Arc::new(FaultStore::new(rt, inner))),
-        memory_fixture("count", |rt, inner| Arc::new(CountStore::new(rt, inner))),
-        memory_fixture("count over fault over rate over delay", move |rt, inner| {
-            let delayed = Arc::new(DelayStore::new(rt.clone(), inner, delays));
-            let slow = Arc::new(RateStore::new(rt.clone(), delayed, Rate::UNLIMITED));
-            let faulty = Arc::new(FaultStore::new(rt.clone(), slow));
-            Arc::new(CountStore::new(rt, faulty))
-        }),
+        memory_fixture("memory", &[]),
+        memory_fixture("unlimited rate", &[("rate", unlimited)]),
+        memory_fixture("every wrapper", &WRAPPERS),
     ];
+    for wrapper in WRAPPERS {
+        fixtures.push(memory_fixture(wrapper.0, &[wrapper]));
+    }
     for (name, store) in file_stores() {
         fixtures.push(file_fixture(name, store));
     }
