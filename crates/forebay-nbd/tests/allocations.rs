@@ -1,38 +1,19 @@
 //! Serving allocates nothing: a server on its client's own machine must be able to answer when no
 //! memory is left.
 //!
-//! This test is a separate program, because its allocator counts the requests of every thread.
+//! A program of its own, because its allocator counts for every thread.
 
+#[path = "../../forebay-store/tests/support/allocator.rs"]
+mod allocator;
+
+use allocator::ALLOCATIONS;
 use forebay::{Cache, Settings};
-use forebay_base::sync::atomic::{AtomicU64, Ordering};
+use forebay_base::sync::atomic::Ordering;
 use forebay_nbd::wire::{OPTION_MAGIC, Request, command, option};
 use forebay_nbd::{Export, Listener, Server, ServerSettings};
 use forebay_store::{FileStore, FileStoreSettings, OpenMode};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged.
-#[allow(unsafe_code, reason = "an allocator is")]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of this very function.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of this very function.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Few enough pages that nothing is written back meanwhile; writeback is the cache's own business.
 const PAGES: u64 = 256;

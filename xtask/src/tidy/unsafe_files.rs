@@ -15,7 +15,6 @@ crates/forebay-store/examples/raw_read.rs: a bare ring to compare with
 crates/forebay-engine/tests/flush_allocations.rs: an allocator that counts
 crates/forebay-engine/tests/object_memory.rs: an allocator that counts
 crates/forebay-cli/tests/mount_model/mapping.rs: a file mapped by a test
-crates/forebay-nbd/tests/allocations.rs: an allocator that counts
 crates/forebay-store/src/io.rs: pages owned by a request
 crates/forebay-store/src/io/page.rs: addresses that a submitter vouches for
 crates/forebay-store/src/io/hedge.rs: pages of attempts to read
@@ -24,6 +23,7 @@ crates/forebay-store/src/transfer.rs: bytes that the system has filled
 crates/forebay-store/src/positioned.rs: pages handed to the system
 crates/forebay-store/src/uring/ring.rs: the ring of the kernel
 crates/forebay-store/src/uring/memory.rs: memory pinned for the ring
+crates/forebay-store/tests/support/allocator.rs: an allocator that counts
 crates/forebay-store/tests/support/arena.rs: pages for the contract
 ";
 
