@@ -52,7 +52,7 @@ pub use build::build;
 pub use pace::FULL_PACE;
 pub use partition::Partition;
 pub(crate) use partition::geometry_on;
-pub use server::{Server, ServerSettings, ServerStatistics};
+pub use server::{Server, ServerSettings};
 pub use settings::{
     DeviceSettings, DiskSettings, QueueSettings, RatedSettings, SettingError, SolidSettings,
     StickSettings, StripeSettings,

@@ -76,29 +76,6 @@ impl Default for ServerSettings {
 /// One step of the server's own flushing.
 const FLUSH_STEP_BYTES: u64 = 4 << 20;
 
-/// What a server has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ServerStatistics {
-    /// WRITEs answered.
-    pub writes: u64,
-    /// Their bytes.
-    pub written_bytes: u64,
-    /// Sum of their times from being sent to their answer.
-    pub write_waited: Span,
-    /// COMMITs answered.
-    pub commits: u64,
-    /// Bytes that COMMITs wrote to the disk.
-    pub committed_bytes: u64,
-    /// Sum of their times from being sent to their answer.
-    pub commit_waited: Span,
-    /// READs answered.
-    pub reads: u64,
-    /// Bytes that are in the server's memory and not on its disk.
-    pub unstable_bytes: u64,
-    /// Bytes of WRITEs under way.
-    pub under_way_bytes: u64,
-}
-
 /// A remote server as a store.
 pub struct Server {
     shared: Arc<Shared>,
@@ -129,8 +106,11 @@ struct State {
     /// COMMITs and READs that wait for the disk.
     jobs: VecDeque<u64>,
     disk: Option<(Instant, Job)>,
-    statistics: ServerStatistics,
-    /// The same as iostat would show it, in the machine's time.
+    /// Bytes that are in the server's memory and not on its disk.
+    unstable_bytes: u64,
+    /// Bytes of WRITEs under way.
+    under_way_bytes: u64,
+    /// What iostat would show, in the machine's time.
     ledger: Ledger,
     is_served: bool,
 }
@@ -140,8 +120,7 @@ struct Call {
     kind: IoKind,
     object: ObjectId,
     bytes: u64,
-    sent_at: Instant,
-    /// The same in the machine's time, in which its client waits.
+    /// In the machine's time, in which its client waits.
     sent_machine_at: Instant,
     is_answered: bool,
 }
@@ -186,16 +165,9 @@ impl Server {
         state.ledger.totals(now, (0, 0), DriveCounts::default())
     }
 
-    /// What it has done so far; times are in the server's own time.
-    pub fn statistics(&self) -> ServerStatistics {
-        lock(&self.shared.state).statistics
-    }
-}
-
-impl Server {
     /// Whether the client has more WRITEs under way than it should.
     pub(crate) fn is_congested(&self) -> bool {
-        let under_way = lock(&self.shared.state).statistics.under_way_bytes;
+        let under_way = lock(&self.shared.state).under_way_bytes;
         under_way > self.shared.settings.under_way_bytes
     }
 }
@@ -231,14 +203,13 @@ impl Store for Server {
                 kind: request.kind,
                 object: request.object,
                 bytes: request.length_bytes,
-                sent_at: now,
                 sent_machine_at,
                 is_answered: false,
             };
             let number = state.next_call;
             state.next_call += 1;
             let bytes = if is_write { call.bytes } else { 0 };
-            state.statistics.under_way_bytes += bytes;
+            state.under_way_bytes += bytes;
             state.calls.insert(number, call);
             state.cross(&shared.settings, TO_SERVER, number, (bytes, now));
             std::mem::replace(&mut state.is_served, true)
@@ -343,7 +314,9 @@ impl State {
         let call = &self.calls[&number];
         if call.is_answered {
             let call = self.calls.remove(&number).expect("it was just seen");
-            self.count(&call, at);
+            if call.kind == IoKind::Write {
+                self.under_way_bytes -= call.bytes;
+            }
             return ended.push(call);
         }
         match call.kind {
@@ -360,7 +333,7 @@ impl State {
     fn take_in(&mut self, settings: &ServerSettings, at: Instant) {
         while let Some(&number) = self.waiting.front() {
             let (object, bytes) = (self.calls[&number].object, self.calls[&number].bytes);
-            let unstable = &mut self.statistics.unstable_bytes;
+            let unstable = &mut self.unstable_bytes;
             if *unstable > 0 && *unstable + bytes > settings.memory_bytes {
                 return;
             }
@@ -384,9 +357,7 @@ impl State {
         }
         let (job, span) = if let Some(call) = self.jobs.pop_front() {
             self.asked_job(settings, call)
-        } else if self.statistics.unstable_bytes > settings.flush_above_bytes
-            || !self.waiting.is_empty()
-        {
+        } else if self.unstable_bytes > settings.flush_above_bytes || !self.waiting.is_empty() {
             let Some(flush) = self.own_flush(settings) else {
                 return;
             };
@@ -429,11 +400,10 @@ impl State {
     fn conclude(&mut self, settings: &ServerSettings, job: Job, at: Instant) {
         match job {
             Job::Commit { call, bytes } => {
-                self.statistics.unstable_bytes -= bytes;
-                self.statistics.committed_bytes += bytes;
+                self.unstable_bytes -= bytes;
                 self.answer(settings, call, (0, at));
             }
-            Job::Flush { bytes } => self.statistics.unstable_bytes -= bytes,
+            Job::Flush { bytes } => self.unstable_bytes -= bytes,
             Job::Read { call } => {
                 let bytes = self.calls[&call].bytes;
                 self.answer(settings, call, (bytes, at));
@@ -453,24 +423,6 @@ impl State {
         if let Some(kind) = kind {
             let waited = machine_now - call.sent_machine_at;
             self.ledger.ended(kind, call.bytes, waited);
-        }
-    }
-
-    fn count(&mut self, call: &Call, at: Instant) {
-        let statistics = &mut self.statistics;
-        match call.kind {
-            IoKind::Write => {
-                statistics.writes += 1;
-                statistics.written_bytes += call.bytes;
-                statistics.write_waited += at - call.sent_at;
-                statistics.under_way_bytes -= call.bytes;
-            }
-            IoKind::Commit => {
-                statistics.commits += 1;
-                statistics.commit_waited += at - call.sent_at;
-            }
-            IoKind::Read => statistics.reads += 1,
-            IoKind::Discard | IoKind::SetLength => {}
         }
     }
 }

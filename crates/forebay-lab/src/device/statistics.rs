@@ -72,11 +72,6 @@ impl Passed {
     pub fn await_ms(&self) -> f64 {
         ratio(self.waited.as_nanos() as f64 / 1e6, self.requests as f64)
     }
-
-    /// Mean size of a request in bytes; 0 if none has ended.
-    pub fn mean_bytes(&self) -> f64 {
-        ratio(self.bytes as f64, self.requests as f64)
-    }
 }
 
 impl Statistics {

@@ -387,19 +387,6 @@ fn a_commit_writes_the_log_and_then_flushes() {
 }
 
 #[test]
-fn metadata_are_read_cluster_by_cluster() {
-    let bench = Bench::new("HDD-L", "ext4", 1 << 36);
-    let files = bench.files.clone();
-    bench.machine.run(async move {
-        for item in [0, 1, 16, 32] {
-            files.read_metadata(item).await;
-        }
-    });
-    assert_eq!(bench.files.metadata_counts().cluster_reads, 4);
-    assert!(bench.machine.now() > Instant::ZERO + Span::from_millis(20));
-}
-
-#[test]
 fn every_request_ends_exactly_once() {
     for (seed, kind) in FileSystemSettings::names().into_iter().enumerate() {
         let bench = Bench::new("HDD-B", &kind, 1 << 36);

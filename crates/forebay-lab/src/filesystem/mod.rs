@@ -58,7 +58,6 @@ pub struct FileSystem {
 struct Shared {
     rt: Rt,
     device: Arc<dyn Device>,
-    range: ops::Range<u64>,
     settings: FileSystemSettings,
     surface: Option<Arc<Surface>>,
     files: Mutex<Files>,
@@ -126,7 +125,6 @@ impl FileSystem {
             shared: Arc::new(Shared {
                 rt,
                 device,
-                range,
                 settings,
                 surface,
                 files: Mutex::new(files),
@@ -135,11 +133,6 @@ impl FileSystem {
                 counts: Default::default(),
             }),
         }
-    }
-
-    /// What it is like.
-    pub fn settings(&self) -> &FileSystemSettings {
-        &self.shared.settings
     }
 
     /// The device that it is on.
@@ -245,24 +238,6 @@ impl FileSystem {
             files.remove(object, &mut unwritten);
             NoRoom
         })
-    }
-
-    /// Reads the cluster that has the inode or directory block numbered `item`, as a process that
-    /// walks a tree does: successive items share clusters, and successive clusters lie in different
-    /// groups.
-    pub async fn read_metadata(&self, item: u64) {
-        let shared = &self.shared;
-        let settings = &shared.settings;
-        let bytes = page_ceiling(settings.inode_cluster_bytes);
-        let cluster = item / settings.inodes_of_cluster();
-        let groups = u64::from(settings.groups);
-        let group_bytes = (shared.range.end - shared.range.start) / groups;
-        let clusters_of_group = (group_bytes / bytes).max(1);
-        let in_group = cluster / groups % clusters_of_group * bytes;
-        let start = cluster % groups * group_bytes + in_group;
-        let start = shared.range.start + page_floor(start);
-        let start = start.min(shared.range.end.saturating_sub(bytes));
-        self.read_cluster(start, bytes).await;
     }
 
     async fn read_cluster(&self, start: u64, bytes: u64) {

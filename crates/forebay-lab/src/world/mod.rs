@@ -71,11 +71,6 @@ impl FileSystem {
         &self.name
     }
 
-    /// What it is: `xfs`, `ext4`, `ntfs`.
-    pub fn kind(&self) -> &str {
-        &self.kind
-    }
-
     /// Whether its daemon is a process of its own, which gets every page of a write.
     pub fn is_in_user_space(&self) -> bool {
         self.kind == boot::NTFS

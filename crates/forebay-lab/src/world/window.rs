@@ -106,16 +106,6 @@ impl World {
             .map_or(Span::ZERO, |opened| now - opened.at)
     }
 
-    /// How much of `counter` was counted since the window was opened.
-    pub fn counted(&self, counter: Counter) -> u64 {
-        let window = lock(&self.inner.window);
-        let before = window
-            .opened
-            .as_ref()
-            .map_or(0, |opened| opened.statistics.get(counter));
-        self.cache().statistics().get(counter) - before
-    }
-
     /// Samples all levels once a second until the run is over.
     pub(crate) async fn watch(self) {
         while self.rt().timeout(INTERVAL, self.over()).await.is_err() {
