@@ -172,19 +172,6 @@ pub fn is_unreclaimable(pages_scanned: u64, reclaimable: u64) -> bool {
     pages_scanned >= reclaimable.saturating_mul(6)
 }
 
-/// The pages that an allocator still hopes for after this many fruitless loops, of which 16 are
-/// allowed (Linux 4.7 to 4.11).
-///
-/// ```
-/// use forebay_law::history::hoped_for_pages;
-/// assert_eq!(hoped_for_pages(1_000, 1), 937);
-/// assert_eq!(hoped_for_pages(1_000, 16), 0);
-/// ```
-pub fn hoped_for_pages(reclaimable: u64, fruitless_loops: u64) -> u64 {
-    let given_up = u128::from(reclaimable) * u128::from(fruitless_loops.min(16));
-    reclaimable - given_up.div_ceil(16) as u64
-}
-
 /// What counts as progress in the first versions of throttling by event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlyProgress {
@@ -313,32 +300,6 @@ pub fn foreground_chunk(dirtied: u64, ratelimit_pages: u64) -> u64 {
 pub fn next_nap_ms(pause_ms: u64, tick: Tick) -> u64 {
     let longest_ms = 100 - 100 % tick.ms();
     pause_ms.saturating_mul(2).min(longest_ms)
-}
-
-/// The queued requests of a device at which it began and ceased to count as congested (before
-/// Linux 5.16).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CongestionMarks {
-    /// Congested from this many requests on.
-    pub on: u64,
-    /// No longer congested below this many.
-    pub off: u64,
-}
-
-/// The marks for a queue of `depth` requests, at least 16.
-///
-/// ```
-/// use forebay_law::history::congestion_marks;
-/// let marks = congestion_marks(128);
-/// assert_eq!((marks.on, marks.off), (113, 103));
-/// ```
-pub fn congestion_marks(depth: u64) -> CongestionMarks {
-    let depth = depth.max(16);
-    let full = depth - depth / 8;
-    CongestionMarks {
-        on: full + 1,
-        off: full - depth / 16 - 1,
-    }
 }
 
 /// How much of the pages a pass looked at.

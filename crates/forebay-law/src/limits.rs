@@ -134,45 +134,9 @@ pub fn available_pages(free: u64, file_lru: u64, total_reserve: u64) -> u64 {
     node_dirtyable(free, file_lru, total_reserve).saturating_add(1)
 }
 
-/// The thresholds for `available_pages` (Linux since 4.2).
+/// The thresholds for `available_pages` (Linux since 4.2). The background threshold stays below the
+/// other one.
 pub fn dirty_limits(available_pages: u64, knobs: &DirtyKnobs) -> DirtyLimits {
-    bounded(raw_limits(available_pages, knobs))
-}
-
-/// The thresholds that a caller with a deadline sees: a quarter more, and 1/32 of `hard_limit`.
-pub fn dirty_limits_real_time(
-    available_pages: u64,
-    knobs: &DirtyKnobs,
-    hard_limit: u64,
-) -> DirtyLimits {
-    let raw = raw_limits(available_pages, knobs);
-    let lifted = |pages: u64| {
-        pages
-            .saturating_add(pages / 4)
-            .saturating_add(hard_limit / 32)
-    };
-    bounded(DirtyLimits {
-        thresh: lifted(raw.thresh),
-        background: lifted(raw.background),
-    })
-}
-
-/// The thresholds of Linux before 4.2: the percentage is not rounded to 1/4096 first.
-pub fn dirty_limits_by_percent(available_pages: u64, knobs: &DirtyKnobs) -> DirtyLimits {
-    let part = |bytes: u64, percent: u64| {
-        if bytes > 0 {
-            bytes.div_ceil(PAGE_BYTES)
-        } else {
-            scaled(available_pages, percent, 100)
-        }
-    };
-    bounded(DirtyLimits {
-        thresh: part(knobs.dirty_bytes, knobs.dirty_ratio_percent),
-        background: part(knobs.background_bytes, knobs.background_ratio_percent),
-    })
-}
-
-fn raw_limits(available_pages: u64, knobs: &DirtyKnobs) -> DirtyLimits {
     let part = |bytes: u64, percent: u64| {
         if bytes > 0 {
             bytes.div_ceil(PAGE_BYTES)
@@ -181,21 +145,16 @@ fn raw_limits(available_pages: u64, knobs: &DirtyKnobs) -> DirtyLimits {
             scaled(available_pages, per_page, PAGE_BYTES)
         }
     };
+    let thresh = part(knobs.dirty_bytes, knobs.dirty_ratio_percent).min(MAX_THRESH);
+    let background = part(knobs.background_bytes, knobs.background_ratio_percent);
     DirtyLimits {
-        thresh: part(knobs.dirty_bytes, knobs.dirty_ratio_percent),
-        background: part(knobs.background_bytes, knobs.background_ratio_percent),
+        thresh,
+        background: if background >= thresh {
+            thresh / 2
+        } else {
+            background
+        },
     }
-}
-
-/// The background threshold stays below the other one.
-fn bounded(limits: DirtyLimits) -> DirtyLimits {
-    let thresh = limits.thresh.min(MAX_THRESH);
-    let background = if limits.background >= thresh {
-        thresh / 2
-    } else {
-        limits.background
-    };
-    DirtyLimits { thresh, background }
 }
 
 /// The hard limit: rises at once with the threshold and falls slowly after it.
@@ -261,16 +220,6 @@ pub fn zone_limit(
     } else {
         scaled(dirtyable, knobs.dirty_ratio_percent, 100)
     }
-}
-
-/// The zone limit that a caller with a deadline sees: a quarter more.
-pub fn zone_limit_real_time(
-    dirtyable: u64,
-    global_dirtyable: impl FnOnce() -> u64,
-    knobs: &DirtyKnobs,
-) -> u64 {
-    let limit = zone_limit(dirtyable, global_dirtyable, knobs);
-    limit.saturating_add(limit / 4)
 }
 
 /// Whether a zone may take another page that is going to be written.

@@ -32,26 +32,6 @@ fn vectors_l1_to_l5_thresholds() {
     }
 }
 
-#[test]
-fn vector_l6_deadline() {
-    let got = dirty_limits_real_time(1_000_000, &DirtyKnobs::default(), 199_951);
-    assert_eq!((got.thresh, got.background), (256_186, 131_064));
-}
-
-#[test]
-fn before_4_2_percents_are_exact() {
-    let got = dirty_limits_by_percent(1_000_000, &DirtyKnobs::default());
-    assert_eq!((got.thresh, got.background), (200_000, 100_000));
-    assert_eq!(got.freerun(), 150_000);
-    let in_bytes = DirtyKnobs {
-        dirty_bytes: 100 * PAGE_BYTES,
-        background_bytes: 50 * PAGE_BYTES,
-        ..DirtyKnobs::default()
-    };
-    let got = dirty_limits_by_percent(1_000_000, &in_bytes);
-    assert_eq!((got.thresh, got.background), (100, 50));
-}
-
 fn smoothed(limit: u64) -> SmoothedLimit {
     SmoothedLimit {
         limit,
@@ -105,7 +85,6 @@ fn vectors_z1_to_z6_zone_limits() {
     assert_eq!(zone_limit(zone, || 900_001, &bytes), 12_174);
     let empty = zone_dirtyable(100, 500, 3_000);
     assert_eq!((empty, zone_limit(empty, || 900_001, &knobs)), (0, 0));
-    assert_eq!(zone_limit_real_time(zone, || 900_001, &knobs), 26_750);
     let small = zone_dirtyable(300, 3_000, 900);
     assert_eq!((small, zone_limit(small, || 900_001, &knobs)), (2_400, 480));
     let node = node_dirtyable(5_000, 110_000, 8_000);
@@ -137,20 +116,15 @@ prop_compose! {
 proptest! {
     #[test]
     fn condition_1_the_background_comes_first(
-        pages in 1_u64..1 << 40, knobs in any_knobs(), hard_limit in 0_u64..1 << 32,
+        pages in 1_u64..1 << 40, knobs in any_knobs(),
     ) {
-        for limits in [
-            dirty_limits(pages, &knobs),
-            dirty_limits_by_percent(pages, &knobs),
-            dirty_limits_real_time(pages, &knobs, hard_limit),
-        ] {
-            if limits.thresh > 0 {
-                prop_assert!(limits.background < limits.thresh);
-                prop_assert!(limits.background <= limits.freerun());
-                prop_assert!(limits.freerun() < limits.thresh);
-            } else {
-                prop_assert_eq!(limits.background, 0);
-            }
+        let limits = dirty_limits(pages, &knobs);
+        if limits.thresh > 0 {
+            prop_assert!(limits.background < limits.thresh);
+            prop_assert!(limits.background <= limits.freerun());
+            prop_assert!(limits.freerun() < limits.thresh);
+        } else {
+            prop_assert_eq!(limits.background, 0);
         }
     }
 
