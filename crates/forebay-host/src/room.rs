@@ -17,19 +17,6 @@ pub struct Room {
     pub is_of_group: bool,
 }
 
-impl Room {
-    /// The room now; `None` if the system reports neither the machine's nor a group's.
-    ///
-    /// ```
-    /// if let Some(room) = forebay_host::Room::now() {
-    ///     assert!(room.headroom_bytes > 0);
-    /// }
-    /// ```
-    pub fn now() -> Option<Room> {
-        Sight::new().room(u64::MAX)
-    }
-}
-
 /// Looks at the room again and again. The files that it needs for that stay open.
 #[derive(Debug)]
 pub struct Sight {

@@ -91,15 +91,6 @@ fn every_order_of_three_ready_tasks_comes() {
 }
 
 #[test]
-fn a_note_changes_the_trace() {
-    let (first, second) = (machine(1, 1), machine(1, 1));
-    first.note(5);
-    assert_ne!(first.trace_hash(), second.trace_hash());
-    second.note(5);
-    assert_eq!(first.trace_hash(), second.trace_hash());
-}
-
-#[test]
 fn a_run_for_a_time_ends_exactly_there_and_goes_on_later() {
     let machine = machine(0, 1);
     let rt = machine.rt();

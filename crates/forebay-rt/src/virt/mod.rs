@@ -225,11 +225,6 @@ impl Virtual {
         self.simulation.trace_hash()
     }
 
-    /// Adds `value` to what [`Virtual::trace_hash`] covers.
-    pub fn note(&self, value: u64) {
-        self.simulation.note(value);
-    }
-
     /// The tasks that have not ended, oldest first.
     pub fn tasks(&self) -> Vec<TaskReport> {
         self.simulation.tasks()

@@ -42,7 +42,6 @@ enum Kind {
     End,
     Wake,
     SliceEnd,
-    Note,
 }
 
 /// What the driving thread does next, without the lock.
@@ -205,11 +204,6 @@ impl Simulation {
 
     pub(super) fn trace_hash(&self) -> u64 {
         lock(&self.state).trace.value()
-    }
-
-    pub(super) fn note(&self, value: u64) {
-        let now = self.now();
-        lock(&self.state).trace_event(now, Kind::Note, value);
     }
 
     pub(super) fn tasks(&self) -> Vec<TaskReport> {

@@ -119,11 +119,6 @@ impl Permits {
         lock(&self.state).available
     }
 
-    /// All permits, held or not.
-    pub fn total(&self) -> usize {
-        self.total
-    }
-
     /// How many requests wait.
     pub fn waiters(&self) -> usize {
         lock(&self.state).line.waiting()
