@@ -23,7 +23,6 @@ impl Export {
         Export {
             facts: ExportFacts {
                 name: name.to_owned(),
-                description: String::new(),
                 length_bytes: disk.length_bytes(),
                 flags: flag::HAS_FLAGS
                     | flag::SEND_FLUSH
@@ -35,13 +34,6 @@ impl Export {
             },
             disk,
         }
-    }
-
-    /// The same with a text for people that list the exports.
-    #[must_use]
-    pub fn described(mut self, description: &str) -> Export {
-        description.clone_into(&mut self.facts.description);
-        self
     }
 
     /// Its name.

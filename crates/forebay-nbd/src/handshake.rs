@@ -20,8 +20,6 @@ pub const OPTION_LIMIT_BYTES: usize = 32 << 10;
 pub struct ExportFacts {
     /// Its name.
     pub name: String,
-    /// A text for people; may be empty.
-    pub description: String,
     /// Its length.
     pub length_bytes: u64,
     /// Flags of [`crate::wire::transmission_flag`].
@@ -277,7 +275,6 @@ impl<'a> Handshake<'a> {
         for facts in self.exports {
             let mut answer = Vec::new();
             push_text(&mut answer, &facts.name);
-            answer.extend(facts.description.as_bytes());
             push_reply(output, option::LIST, option_reply::SERVER, &answer);
         }
         push_reply(output, option::LIST, option_reply::ACK, &[]);
@@ -304,7 +301,6 @@ impl<'a> Handshake<'a> {
         for kind in wanted.chunks_exact(2).map(|pair| u16_at(pair, 0)) {
             match kind {
                 info::NAME => push(kind, facts.name.as_bytes()),
-                info::DESCRIPTION => push(kind, facts.description.as_bytes()),
                 info::BLOCK_SIZE => push(kind, &block_sizes()),
                 _ => {}
             }

@@ -85,8 +85,6 @@ pub mod info {
     pub const EXPORT: u16 = 0;
     /// Its name.
     pub const NAME: u16 = 1;
-    /// A text for people.
-    pub const DESCRIPTION: u16 = 2;
     /// Smallest, preferred and largest block.
     pub const BLOCK_SIZE: u16 = 3;
 }

@@ -7,7 +7,6 @@ use crate::wire::{OPTION_HEAD_BYTES, PAYLOAD_LIMIT_BYTES};
 fn exports() -> Vec<ExportFacts> {
     vec![ExportFacts {
         name: "disk".into(),
-        description: "for tests".into(),
         length_bytes: 12_345_678,
         flags: transmission_flag::HAS_FLAGS | transmission_flag::SEND_FLUSH,
     }]
