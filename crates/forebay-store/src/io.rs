@@ -5,6 +5,7 @@
 //! ([`Io::assume_filled`]), and zeros otherwise.
 
 mod ending;
+mod halves;
 mod hedge;
 mod mirror;
 mod page;

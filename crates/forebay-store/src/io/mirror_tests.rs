@@ -1,6 +1,10 @@
 use super::super::leaked_pages;
 use super::*;
-use crate::request::ObjectId;
+use crate::error::Failure;
+use crate::io::{Finish, FinishedIo};
+use crate::request::{ObjectId, Request};
+use forebay_base::sync::{Mutex, lock};
+use std::sync::Arc;
 
 /// Where the pages lie that came back, the result, and whether it is durable.
 type End = (Vec<usize>, Result<(), Failure>, bool);
