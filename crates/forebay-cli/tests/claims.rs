@@ -73,7 +73,7 @@ fn image_in(folder: &Path) -> PathBuf {
 
 #[test]
 fn what_a_mount_shows_is_refused_to_all_others() {
-    if is_left_out("what_a_mount_shows_is_refused_to_all_others") {
+    if is_left_out() {
         return;
     }
     let mut mounted = Mounted::start(8 << 20);
@@ -101,7 +101,7 @@ fn what_a_mount_shows_is_refused_to_all_others() {
 
 #[test]
 fn a_folder_with_an_image_that_is_served_is_refused_to_a_mount() {
-    if is_left_out("a_folder_with_an_image_that_is_served_is_refused_to_a_mount") {
+    if is_left_out() {
         return;
     }
     let folder = Mounted::folders();
@@ -134,7 +134,7 @@ fn a_folder_with_an_image_that_is_served_is_refused_to_a_mount() {
 /// A bucket in a folder has objects that a mount would show as they were.
 #[test]
 fn a_bucket_in_a_folder_is_refused_to_a_mount_and_shared_by_servers() {
-    if is_left_out("a_bucket_in_a_folder_is_refused_to_a_mount_and_shared_by_servers") {
+    if is_left_out() {
         return;
     }
     let folder = Mounted::folders();

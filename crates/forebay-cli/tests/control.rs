@@ -656,7 +656,7 @@ fn lines_of_waits(state: &Value) -> Vec<String> {
 
 #[test]
 fn a_mount_takes_its_settings_from_a_file() {
-    if is_left_out("a_mount_takes_its_settings_from_a_file") {
+    if is_left_out() {
         return;
     }
     let folder = Mounted::folders();

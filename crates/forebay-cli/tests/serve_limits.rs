@@ -2,6 +2,8 @@
 
 #[path = "serve_nbd/client.rs"]
 mod client;
+#[path = "../../forebay-fuse/tests/support/left_out.rs"]
+mod left_out;
 #[path = "serve_nbd/lifetime.rs"]
 mod lifetime;
 #[path = "serve_nbd/server.rs"]
@@ -71,8 +73,8 @@ fn refused(mut call: Command, status: i32) -> String {
     said
 }
 
-/// Whether the test `name` is left out because `program` does not do what it is for.
-fn is_left_out(name: &str, program: &str, arguments: &[&str]) -> bool {
+/// Whether this test is left out because `program` does not do what it is for.
+fn is_left_out(program: &str, arguments: &[&str]) -> bool {
     let tried = Command::new(program)
         .args(arguments)
         .arg("true")
@@ -82,17 +84,13 @@ fn is_left_out(name: &str, program: &str, arguments: &[&str]) -> bool {
     if tried.is_ok_and(|status| status.success()) {
         return false;
     }
-    // This bypasses the capture of the test's output, so that everybody sees it.
-    let line = format!("test {name} ... ignored, no {program} {arguments:?}\n");
-    let said = std::io::stderr().write_all(line.as_bytes());
-    said.expect("standard error takes a line");
+    left_out::report(&format!("no {program} {arguments:?}"));
     true
 }
 
 #[test]
 fn too_few_descriptors_are_refused_with_what_can_be_had() {
-    let name = "too_few_descriptors_are_refused_with_what_can_be_had";
-    if is_left_out(name, "prlimit", &["--nofile=90"]) {
+    if is_left_out("prlimit", &["--nofile=90"]) {
         return;
     }
     let folder = open_folder();
@@ -131,15 +129,14 @@ fn too_few_descriptors_are_refused_with_what_can_be_had() {
 
 #[test]
 fn too_few_threads_are_refused_with_what_can_be_had() {
-    let name = "too_few_threads_are_refused_with_what_can_be_had";
     let is_root = rustix::process::geteuid().is_root();
     let limit = ["--nproc=3"];
     // The limit does not bind root.
     let is_missing = if is_root {
         let first = [&OTHER_USER[..], &["prlimit"], &limit].concat();
-        is_left_out(name, "setpriv", &first)
+        is_left_out("setpriv", &first)
     } else {
-        is_left_out(name, "prlimit", &limit)
+        is_left_out("prlimit", &limit)
     };
     if is_missing {
         return;
@@ -175,8 +172,7 @@ fn too_few_threads_are_refused_with_what_can_be_had() {
 
 #[test]
 fn too_little_address_space_is_refused_and_enough_is_enough() {
-    let name = "too_little_address_space_is_refused_and_enough_is_enough";
-    if is_left_out(name, "prlimit", &["--as=50000000"]) {
+    if is_left_out("prlimit", &["--as=50000000"]) {
         return;
     }
     let folder = open_folder();
@@ -235,16 +231,11 @@ impl Drop for Group {
 
 #[test]
 fn a_cgroup_of_few_processes_is_refused_with_what_can_be_had() {
-    let name = "a_cgroup_of_few_processes_is_refused_with_what_can_be_had";
     let folder = open_folder();
     for limit in [1, 4] {
         let group = match Group::with_pids(limit) {
             Ok(group) => group,
-            Err(error) => {
-                let line = format!("test {name} ... ignored, no cgroup with pids.max: {error}\n");
-                let said = std::io::stderr().write_all(line.as_bytes());
-                return said.expect("standard error takes a line");
-            }
+            Err(error) => return left_out::report(&format!("no cgroup with pids.max: {error}")),
         };
         for call in [serve(&folder, &["--memory", "64M"]), mount(&folder)] {
             let said = refused(group.limited(&call), 1);

@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
-use support::{TestMount, is_left_out, read, until};
+use support::{TestMount, is_left_out, mounted, read, until};
 
 /// How long a test waits for what has to happen.
 const LONGEST: Span = Span::from_secs(30);
@@ -35,7 +35,7 @@ fn write_without_commit(bench: &TestMount, faults: &FaultStore, name: &str) {
 /// The commit of what was written before is owed, and must not be forgotten with the pages.
 #[test]
 fn what_was_written_is_committed_though_the_file_was_changed_behind() {
-    if is_left_out("what_was_written_is_committed_though_the_file_was_changed_behind") {
+    if is_left_out() {
         return;
     }
     let (mut bench, faults) = TestMount::faulty(16 << 20);
@@ -56,7 +56,7 @@ fn what_was_written_is_committed_though_the_file_was_changed_behind() {
 /// would.
 #[test]
 fn what_was_written_is_committed_though_room_was_asked_for() {
-    if is_left_out("what_was_written_is_committed_though_room_was_asked_for") {
+    if is_left_out() {
         return;
     }
     let (mut bench, faults) = TestMount::faulty(16 << 20);
@@ -87,10 +87,7 @@ fn names(folder: &Path) -> Vec<String> {
 /// does it: it looks at the files first. A name that is made or removed behind is seen at once.
 #[test]
 fn a_listing_that_was_kept_shows_what_others_made_and_removed() {
-    if is_left_out("a_listing_that_was_kept_shows_what_others_made_and_removed") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     for name in ["one", "two"] {
         fs::write(bench.behind(name), name).expect("it is made");
     }
@@ -122,10 +119,7 @@ fn a_listing_that_was_kept_shows_what_others_made_and_removed() {
 /// The end of a file is where it is when the file is opened, not where it was at the last look-up.
 #[test]
 fn an_append_goes_behind_what_others_appended() {
-    if is_left_out("an_append_goes_behind_what_others_appended") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     for round in 0..20 {
         let name = format!("log-{round}");
         fs::write(bench.behind(&name), b"11111\n").unwrap();
@@ -145,10 +139,7 @@ fn an_append_goes_behind_what_others_appended() {
 /// The same if the file was written through the mount before, and closed.
 #[test]
 fn an_append_to_a_file_of_the_mount_goes_behind_what_others_appended() {
-    if is_left_out("an_append_to_a_file_of_the_mount_goes_behind_what_others_appended") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let (path, behind) = (bench.path("log"), bench.behind("log"));
     fs::write(&path, b"11111\n").unwrap();
     block_on(bench.cache.sync()).unwrap();
@@ -169,10 +160,7 @@ fn an_append_to_a_file_of_the_mount_goes_behind_what_others_appended() {
 /// as the file grows.
 #[test]
 fn a_file_that_grows_below_is_opened_all_the_same() {
-    if is_left_out("a_file_that_grows_below_is_opened_all_the_same") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let (path, behind) = (bench.path("log"), bench.behind("log"));
     fs::write(&behind, [7; 100]).expect("it is made");
     let is_over = Arc::new(AtomicBool::new(false));
@@ -197,10 +185,7 @@ fn a_file_that_grows_below_is_opened_all_the_same() {
 /// Each program that opens it at the same time has to learn where its end is.
 #[test]
 fn appends_of_two_go_behind_what_others_appended() {
-    if is_left_out("appends_of_two_go_behind_what_others_appended") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     for round in 0..100 {
         let name = format!("log-{round}");
         fs::write(bench.behind(&name), b"11111\n").unwrap();
@@ -228,10 +213,7 @@ fn appends_of_two_go_behind_what_others_appended() {
 /// A path is looked up again: no call ends up at the file that had the name before.
 #[test]
 fn names_that_were_changed_below_are_never_stale() {
-    if is_left_out("names_that_were_changed_below_are_never_stale") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let calls: [fn(&Path) -> std::io::Result<()>; 6] = [
         |path| fs::metadata(path).map(drop),
         |path| fs::read(path).map(drop),

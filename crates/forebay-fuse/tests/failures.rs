@@ -31,7 +31,7 @@ fn create(bench: &TestMount, name: &str) -> File {
 
 #[test]
 fn a_failed_write_is_reported_once_to_each_and_kept() {
-    if is_left_out("a_failed_write_is_reported_once_to_each_and_kept") {
+    if is_left_out() {
         return;
     }
     let (mut bench, faults) = TestMount::faulty(16 << 20);
@@ -59,7 +59,7 @@ fn a_failed_write_is_reported_once_to_each_and_kept() {
 
 #[test]
 fn a_failed_write_is_reported_at_close_as_what_it_is() {
-    if is_left_out("a_failed_write_is_reported_at_close_as_what_it_is") {
+    if is_left_out() {
         return;
     }
     for (failure, words) in [
@@ -122,7 +122,7 @@ fn expect_at_close(failure: Failure, words: &str) {
 fn a_reader_closes_well_though_a_write_failed() {
     /// More than a pipe takes, so that dd still has the file open.
     const LENGTH_BYTES: usize = 1 << 20;
-    if is_left_out("a_reader_closes_well_though_a_write_failed") {
+    if is_left_out() {
         return;
     }
     let (mut bench, faults) = TestMount::faulty(16 << 20);
@@ -156,7 +156,7 @@ fn a_reader_closes_well_though_a_write_failed() {
 
 #[test]
 fn a_full_disk_is_reported_and_written_when_there_is_room() {
-    if is_left_out("a_full_disk_is_reported_and_written_when_there_is_room") {
+    if is_left_out() {
         return;
     }
     let (mut bench, faults) = TestMount::faulty(16 << 20);
@@ -189,7 +189,7 @@ fn a_full_disk_is_reported_and_written_when_there_is_room() {
 /// be made, and the mount ends as usual.
 #[test]
 fn a_source_that_is_removed_leaves_open_files_whole() {
-    if is_left_out("a_source_that_is_removed_leaves_open_files_whole") {
+    if is_left_out() {
         return;
     }
     let (mut bench, _faults) = TestMount::faulty(16 << 20);
@@ -217,7 +217,7 @@ fn a_source_that_is_removed_leaves_open_files_whole() {
 /// answer: reads of what is in memory are answered all the same.
 #[test]
 fn readers_do_not_wait_for_writers() {
-    if is_left_out("readers_do_not_wait_for_writers") {
+    if is_left_out() {
         return;
     }
     let (mut bench, faults) = TestMount::faulty(8 << 20);

@@ -24,8 +24,8 @@ fn fill(root: &Path) {
 }
 
 /// Runs `test` over each file system, with a mount of it.
-fn over_each(name: &str, test: impl Fn(&str, &mut TestMount)) {
-    if is_left_out(name) {
+fn over_each(test: impl Fn(&str, &mut TestMount)) {
+    if is_left_out() {
         return;
     }
     for kind in KINDS {
@@ -56,33 +56,29 @@ fn append(path: &Path, line: &[u8]) {
 /// An overlay makes another file of it below, with another birth.
 #[test]
 fn a_file_that_is_copied_up_stays_the_same_file() {
-    over_each(
-        "a_file_that_is_copied_up_stays_the_same_file",
-        |kind, bench| {
-            let log = bench.path("log");
-            let mut reader = File::open(&log).unwrap();
-            let number = fs::metadata(&log).unwrap().ino();
-            append(&log, b"two\n");
-            pause_current(BELIEVED);
-            assert_eq!(fs::metadata(&log).unwrap().ino(), number, "{kind:?}");
-            append(&log, b"three\n");
-            let mut seen = Vec::new();
-            reader.read_to_end(&mut seen).unwrap();
-            assert_eq!(seen, b"one\ntwo\nthree\n", "{kind:?}");
-            drop(reader);
-            pause_current(BELIEVED);
-            append(&log, b"four\n");
-            assert_eq!(read(&log), b"one\ntwo\nthree\nfour\n", "{kind:?}");
-            assert_eq!(read(&bench.behind("log")), read(&log), "{kind:?}");
-        },
-    );
+    over_each(|kind, bench| {
+        let log = bench.path("log");
+        let mut reader = File::open(&log).unwrap();
+        let number = fs::metadata(&log).unwrap().ino();
+        append(&log, b"two\n");
+        pause_current(BELIEVED);
+        assert_eq!(fs::metadata(&log).unwrap().ino(), number, "{kind:?}");
+        append(&log, b"three\n");
+        let mut seen = Vec::new();
+        reader.read_to_end(&mut seen).unwrap();
+        assert_eq!(seen, b"one\ntwo\nthree\n", "{kind:?}");
+        drop(reader);
+        pause_current(BELIEVED);
+        append(&log, b"four\n");
+        assert_eq!(read(&log), b"one\ntwo\nthree\nfour\n", "{kind:?}");
+        assert_eq!(read(&bench.behind("log")), read(&log), "{kind:?}");
+    });
 }
 
 /// The folder in which a program works, as `git` does it.
 #[test]
 fn a_folder_that_is_copied_up_stays_where_programs_work() {
-    let name = "a_folder_that_is_copied_up_stays_where_programs_work";
-    over_each(name, |kind, bench| {
+    over_each(|kind, bench| {
         let script = "echo new >file && mkdir deep/er && cd deep && sleep 1.2 && /bin/pwd -P && \
                       cat ../file && cd er && sleep 1.2 && /bin/pwd -P";
         let mut shell = Command::new("sh");
@@ -100,8 +96,7 @@ fn a_folder_that_is_copied_up_stays_where_programs_work() {
 /// As a backup is restored.
 #[test]
 fn a_restored_file_is_read_again_though_its_length_and_time_are_as_before() {
-    let name = "a_restored_file_is_read_again_though_its_length_and_time_are_as_before";
-    over_each(name, |kind, bench| {
+    over_each(|kind, bench| {
         let (path, behind) = (bench.path("file"), bench.behind("file"));
         for byte in [b'a', b'b', b'c'] {
             fs::write(&path, [byte; 5_000]).unwrap();
@@ -138,25 +133,22 @@ fn a_restored_file_is_read_again_though_its_length_and_time_are_as_before() {
 /// As programs save what they edit; the kernel may believe the old name for a second.
 #[test]
 fn a_file_that_replaced_another_below_is_found_at_once() {
-    over_each(
-        "a_file_that_replaced_another_below_is_found_at_once",
-        |kind, bench| {
-            for round in 0..5 {
-                let name = format!("file-{round}");
-                fs::write(bench.behind(&name), "old").unwrap();
-                assert_eq!(fs::metadata(bench.path(&name)).unwrap().len(), 3);
-                fs::write(bench.behind("new"), "new").unwrap();
-                fs::rename(bench.behind("new"), bench.behind(&name)).unwrap();
-                assert_eq!(read(&bench.path(&name)), b"new", "{kind:?}");
-            }
-        },
-    );
+    over_each(|kind, bench| {
+        for round in 0..5 {
+            let name = format!("file-{round}");
+            fs::write(bench.behind(&name), "old").unwrap();
+            assert_eq!(fs::metadata(bench.path(&name)).unwrap().len(), 3);
+            fs::write(bench.behind("new"), "new").unwrap();
+            fs::rename(bench.behind("new"), bench.behind(&name)).unwrap();
+            assert_eq!(read(&bench.path(&name)), b"new", "{kind:?}");
+        }
+    });
 }
 
 /// Backups read a file again whose number has changed.
 #[test]
 fn numbers_are_those_of_the_last_mount() {
-    if is_left_out("numbers_are_those_of_the_last_mount") {
+    if is_left_out() {
         return;
     }
     for kind in KINDS {

@@ -28,8 +28,8 @@ fn write_until_refused(path: &Path, most: usize) -> (usize, std::io::Result<()>)
     (taken, file.sync_all())
 }
 
-fn over_small(name: &str, test: impl FnOnce(&mut TestMount)) {
-    if is_left_out(name) {
+fn over_small(test: impl FnOnce(&mut TestMount)) {
+    if is_left_out() {
         return;
     }
     let Some(below) = Below::small(24 << 20) else {
@@ -43,8 +43,7 @@ fn over_small(name: &str, test: impl FnOnce(&mut TestMount)) {
 
 #[test]
 fn what_the_source_has_no_room_for_is_refused_when_it_is_written() {
-    let name = "what_the_source_has_no_room_for_is_refused_when_it_is_written";
-    over_small(name, |bench| {
+    over_small(|bench| {
         let (taken, end) = write_until_refused(&bench.path("large"), 40 * MIB);
         assert_eq!(end.unwrap_err().kind(), ErrorKind::StorageFull);
         assert!(taken >= 20 * MIB, "{taken} of 24 MiB");
@@ -74,7 +73,7 @@ fn what_the_source_has_no_room_for_is_refused_when_it_is_written() {
 /// Some count what was written long after, and some keep room for root.
 #[test]
 fn disks_refuse_what_does_not_fit_and_have_what_was_taken() {
-    if is_left_out("disks_refuse_what_does_not_fit_and_have_what_was_taken") {
+    if is_left_out() {
         return;
     }
     for kind in [Kind::Ext4, Kind::Xfs, Kind::Btrfs] {
@@ -102,8 +101,7 @@ fn disks_refuse_what_does_not_fit_and_have_what_was_taken() {
 /// A file system that says it has room, and a quota that is less.
 #[test]
 fn a_quota_that_is_used_up_is_told_as_one_and_what_was_taken_is_kept() {
-    let name = "a_quota_that_is_used_up_is_told_as_one_and_what_was_taken_is_kept";
-    if is_left_out(name) {
+    if is_left_out() {
         return;
     }
     let Some(below) = Below::with(Kind::Btrfs, |_root| {}) else {
@@ -137,7 +135,7 @@ fn a_quota_that_is_used_up_is_told_as_one_and_what_was_taken_is_kept() {
 /// Many small files need room together.
 #[test]
 fn files_that_have_no_room_together_are_refused() {
-    over_small("files_that_have_no_room_together_are_refused", |bench| {
+    over_small(|bench| {
         let bytes = vec![9; 100_000];
         let name = |at: usize| format!("file-{at}");
         let refused = (0..400).find(|at| fs::write(bench.path(&name(*at)), &bytes).is_err());
@@ -154,8 +152,7 @@ fn files_that_have_no_room_together_are_refused() {
 /// As a database does that lives in a full file system.
 #[test]
 fn what_has_its_room_already_is_written_though_nothing_is_left() {
-    let name = "what_has_its_room_already_is_written_though_nothing_is_left";
-    over_small(name, |bench| {
+    over_small(|bench| {
         let base = bench.path("base");
         fs::write(&base, vec![1; 4 * MIB]).unwrap();
         let (_, end) = write_until_refused(&bench.path("large"), 40 * MIB);

@@ -100,8 +100,8 @@ fn is_lost(result: std::io::Result<()>) -> bool {
 }
 
 /// A folder with a thin disk; none if there is none here.
-fn thin_disk(test: &str) -> Option<(TempDir, ThinDisk)> {
-    if is_left_out(test) {
+fn thin_disk() -> Option<(TempDir, ThinDisk)> {
+    if is_left_out() {
         return None;
     }
     let folder = tempfile::tempdir().expect("a folder for the test");
@@ -113,8 +113,8 @@ fn thin_disk(test: &str) -> Option<(TempDir, ThinDisk)> {
 }
 
 /// A mount before a thin disk, with empty files of these names on it; none if there is none here.
-fn bench(test: &str, names: &[&str]) -> Option<(TestMount, ThinDisk)> {
-    let (folder, disk) = thin_disk(test)?;
+fn bench(names: &[&str]) -> Option<(TestMount, ThinDisk)> {
+    let (folder, disk) = thin_disk()?;
     let bench = TestMount::in_folder(folder, settings(16 << 20), |cache, _, files| {
         cache.attach(files).expect("a new cache takes a store")
     });
@@ -127,8 +127,8 @@ fn bench(test: &str, names: &[&str]) -> Option<(TestMount, ThinDisk)> {
 
 /// A mount before a thin disk without room, with faults that a test injects, and a file of which
 /// the memory has some bytes; none if there can be no such disk.
-fn faulty_and_full(test: &str) -> Option<(TestMount, Arc<FaultStore>, ThinDisk, File)> {
-    let (folder, disk) = thin_disk(test)?;
+fn faulty_and_full() -> Option<(TestMount, Arc<FaultStore>, ThinDisk, File)> {
+    let (folder, disk) = thin_disk()?;
     let (bench, faults) = TestMount::faulty_in_folder(folder, settings(16 << 20));
     let file = open(&bench, "file");
     file.sync_all().expect("there is room");
@@ -156,8 +156,7 @@ fn change_behind(bench: &TestMount, name: &str) {
 
 #[test]
 fn a_sync_fails_until_the_file_is_opened_anew() {
-    const TEST: &str = "a_sync_fails_until_the_file_is_opened_anew";
-    let Some((mut bench, disk)) = bench(TEST, &["file"]) else {
+    let Some((mut bench, disk)) = bench(&["file"]) else {
         return;
     };
     let file = open(&bench, "file");
@@ -186,8 +185,7 @@ fn a_sync_fails_until_the_file_is_opened_anew() {
 
 #[test]
 fn what_nobody_heard_of_is_reported_by_the_next_sync() {
-    const TEST: &str = "what_nobody_heard_of_is_reported_by_the_next_sync";
-    let Some((mut bench, disk)) = bench(TEST, &["file"]) else {
+    let Some((mut bench, disk)) = bench(&["file"]) else {
         return;
     };
     let file = open(&bench, "file");
@@ -208,8 +206,7 @@ fn what_nobody_heard_of_is_reported_by_the_next_sync() {
 
 #[test]
 fn a_file_that_cannot_be_made_durable_does_not_keep_the_mount() {
-    const TEST: &str = "a_file_that_cannot_be_made_durable_does_not_keep_the_mount";
-    let Some((mut bench, disk)) = bench(TEST, &["reported", "unreported"]) else {
+    let Some((mut bench, disk)) = bench(&["reported", "unreported"]) else {
         return;
     };
     let (answer, other) = (open(&bench, "reported"), open(&bench, "other"));
@@ -227,8 +224,7 @@ fn a_file_that_cannot_be_made_durable_does_not_keep_the_mount() {
 /// meanwhile.
 #[test]
 fn what_is_lost_of_a_file_that_was_changed_behind_is_reported() {
-    const TEST: &str = "what_is_lost_of_a_file_that_was_changed_behind_is_reported";
-    let Some((mut bench, faults, disk, file)) = faulty_and_full(TEST) else {
+    let Some((mut bench, faults, disk, file)) = faulty_and_full() else {
         return;
     };
     drop(file);
@@ -249,9 +245,7 @@ fn what_is_lost_of_a_file_that_was_changed_behind_is_reported() {
 /// it.
 #[test]
 fn what_a_commit_under_way_finds_lost_is_reported_though_the_file_was_changed_behind() {
-    const TEST: &str =
-        "what_a_commit_under_way_finds_lost_is_reported_though_the_file_was_changed_behind";
-    let Some((mut bench, faults, _disk, file)) = faulty_and_full(TEST) else {
+    let Some((mut bench, faults, _disk, file)) = faulty_and_full() else {
         return;
     };
     drop(file);
@@ -284,8 +278,7 @@ fn what_a_commit_under_way_finds_lost_is_reported_though_the_file_was_changed_be
 /// What is left to write when the mount ends may take more than one try.
 #[test]
 fn a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount() {
-    const TEST: &str = "a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount";
-    let Some((mut bench, faults, disk, file)) = faulty_and_full(TEST) else {
+    let Some((mut bench, faults, disk, file)) = faulty_and_full() else {
         return;
     };
     assert!(is_lost(file.sync_data()), "there is no room");
@@ -330,8 +323,7 @@ fn lose_unnoticed(bench: &TestMount, disk: &ThinDisk, name: &str) -> bool {
 /// The times that a lost content showed are set in the source before the next one looks.
 #[test]
 fn what_is_opened_after_a_loss_stays() {
-    const TEST: &str = "what_is_opened_after_a_loss_stays";
-    let Some((mut bench, disk)) = bench(TEST, &[]) else {
+    let Some((mut bench, disk)) = bench(&[]) else {
         return;
     };
     let mut names = (0..8).map(|attempt| format!("file-{attempt}"));
@@ -355,8 +347,7 @@ fn what_is_opened_after_a_loss_stays() {
 /// A program that is cut off may keep a lost file open for any length of time.
 #[test]
 fn a_lost_file_that_is_open_does_not_keep_the_mount() {
-    const TEST: &str = "a_lost_file_that_is_open_does_not_keep_the_mount";
-    let Some((bench, disk)) = bench(TEST, &["file"]) else {
+    let Some((bench, disk)) = bench(&["file"]) else {
         return;
     };
     let file = open(&bench, "file");

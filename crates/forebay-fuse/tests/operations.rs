@@ -14,7 +14,7 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{TestMount, is_left_out, read};
+use support::{TestMount, is_left_out, mounted, read};
 
 const MIB: usize = 1 << 20;
 
@@ -26,10 +26,7 @@ fn read_write(path: &std::path::Path) -> File {
 
 #[test]
 fn what_is_written_is_read_and_reaches_the_folder() {
-    if is_left_out("what_is_written_is_read_and_reaches_the_folder") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let path = bench.path("file");
     let bytes: Vec<u8> = (0..3 * MIB + 17).map(|at| (at * 7 % 251) as u8).collect();
     fs::write(&path, &bytes).unwrap();
@@ -46,10 +43,7 @@ fn what_is_written_is_read_and_reaches_the_folder() {
 
 #[test]
 fn a_file_that_is_there_is_read() {
-    if is_left_out("a_file_that_is_there_is_read") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     fs::create_dir(bench.behind("folder")).unwrap();
     fs::write(bench.behind("folder/old"), b"from before").unwrap();
     assert_eq!(read(&bench.path("folder/old")), b"from before");
@@ -68,10 +62,7 @@ fn a_file_that_is_there_is_read() {
 
 #[test]
 fn appends_go_to_the_end_and_truncates_cut() {
-    if is_left_out("appends_go_to_the_end_and_truncates_cut") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let path = bench.path("log");
     let mut first = OpenOptions::new()
         .append(true)
@@ -105,10 +96,7 @@ fn appends_go_to_the_end_and_truncates_cut() {
 
 #[test]
 fn names_are_made_moved_and_removed() {
-    if is_left_out("names_are_made_moved_and_removed") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     fs::create_dir(bench.path("d")).unwrap();
     fs::write(bench.path("d/a"), b"a").unwrap();
     fs::write(bench.path("b"), b"b").unwrap();
@@ -147,10 +135,7 @@ fn names_are_made_moved_and_removed() {
 
 #[test]
 fn a_removed_file_lives_as_long_as_it_is_open() {
-    if is_left_out("a_removed_file_lives_as_long_as_it_is_open") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let mut file = read_write(&bench.path("gone"));
     file.write_all(&vec![7; 100_000]).unwrap();
     fs::remove_file(bench.path("gone")).unwrap();
@@ -171,10 +156,7 @@ fn a_removed_file_lives_as_long_as_it_is_open() {
 
 #[test]
 fn modes_owners_and_times_pass_through() {
-    if is_left_out("modes_owners_and_times_pass_through") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let path = bench.path("file");
     fs::write(&path, b"bytes").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
@@ -218,10 +200,7 @@ fn takes_time(path: &std::path::Path, when: Timespec) -> bool {
 
 #[test]
 fn times_before_1970_pass_through() {
-    if is_left_out("times_before_1970_pass_through") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let names = ["half", "nearly", "whole", "after"];
     let whens = [(-2, 500_000_000), (-1, 1), (-1, 0), (1, 5)];
     let whens = whens.map(|(tv_sec, tv_nsec)| Timespec { tv_sec, tv_nsec });
@@ -249,10 +228,7 @@ fn times_before_1970_pass_through() {
 
 #[test]
 fn a_time_that_was_seen_stays_when_the_bytes_are_written_later() {
-    if is_left_out("a_time_that_was_seen_stays_when_the_bytes_are_written_later") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let path = bench.path("file");
     fs::write(&path, vec![1; 50_000]).unwrap();
     let seen = fs::metadata(&path).unwrap();
@@ -276,10 +252,7 @@ fn a_time_that_was_seen_stays_when_the_bytes_are_written_later() {
 
 #[test]
 fn a_time_that_was_set_while_writing_outlives_the_write_back() {
-    if is_left_out("a_time_that_was_set_while_writing_outlives_the_write_back") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let path = bench.path("file");
     let file = read_write(&path);
     file.write_all_at(&[1; 9000], 0).unwrap();
@@ -305,10 +278,7 @@ fn a_time_that_was_set_while_writing_outlives_the_write_back() {
 
 #[test]
 fn extended_attributes_pass_through() {
-    if is_left_out("extended_attributes_pass_through") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let path = bench.path("file");
     fs::write(&path, b"x").unwrap();
     match rustix::fs::setxattr(&path, "user.colour", b"blue", XattrFlags::CREATE) {
@@ -341,10 +311,7 @@ fn extended_attributes_pass_through() {
 
 #[test]
 fn holes_are_punched_found_and_filled() {
-    if is_left_out("holes_are_punched_found_and_filled") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let file = read_write(&bench.path("file"));
     file.write_all_at(&vec![9; MIB], 0).unwrap();
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -372,10 +339,7 @@ fn holes_are_punched_found_and_filled() {
 
 #[test]
 fn direct_reads_and_writes_are_like_others() {
-    if is_left_out("direct_reads_and_writes_are_like_others") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let path = bench.path("file");
     fs::write(&path, [3; 8192]).unwrap();
     let fd = rustix::fs::open(&path, OFlags::RDWR | OFlags::DIRECT, Mode::empty()).unwrap();
@@ -391,10 +355,7 @@ fn direct_reads_and_writes_are_like_others() {
 
 #[test]
 fn locks_keep_others_out() {
-    if is_left_out("locks_keep_others_out") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let (first, second) = (
         read_write(&bench.path("file")),
         read_write(&bench.path("file")),
@@ -409,10 +370,7 @@ fn locks_keep_others_out() {
 
 #[test]
 fn syncs_are_durable_and_folders_can_be_synced() {
-    if is_left_out("syncs_are_durable_and_folders_can_be_synced") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let file = read_write(&bench.path("file"));
     file.write_all_at(&vec![5; 70_000], 0).unwrap();
     file.sync_data().unwrap();
@@ -430,10 +388,7 @@ fn syncs_are_durable_and_folders_can_be_synced() {
 
 #[test]
 fn large_folders_are_listed_once_each() {
-    if is_left_out("large_folders_are_listed_once_each") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     fs::create_dir(bench.path("many")).unwrap();
     for number in 0..3000 {
         fs::write(bench.path(&format!("many/{number}")), b"").unwrap();
@@ -459,7 +414,7 @@ fn large_folders_are_listed_once_each() {
 
 #[test]
 fn privileges_end_when_another_user_writes() {
-    if is_left_out("privileges_end_when_another_user_writes") {
+    if is_left_out() {
         return;
     }
     if !rustix::process::geteuid().is_root() {
@@ -504,10 +459,7 @@ fn privileges_end_when_another_user_writes() {
 /// Otherwise the pages of one such write, which can never be written, would stop all writes.
 #[test]
 fn what_no_file_below_can_hold_is_refused_as_below() {
-    if is_left_out("what_no_file_below_can_hold_is_refused_as_below") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let (ours, below) = (
         read_write(&bench.path("ours")),
         read_write(&bench.behind("below")),
@@ -536,7 +488,7 @@ fn what_no_file_below_can_hold_is_refused_as_below() {
 /// A request for room never cuts off what another program writes past the end at the same time.
 #[test]
 fn room_is_made_beside_writes_past_the_end() {
-    if is_left_out("room_is_made_beside_writes_past_the_end") {
+    if is_left_out() {
         return;
     }
     let step = 1_000;

@@ -11,7 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use support::{TestMount, is_left_out, read, settings};
+use support::{TestMount, is_left_out, mounted, read, settings};
 
 /// How long a test waits for what has to happen.
 const LONGEST: Span = Span::from_secs(30);
@@ -27,10 +27,7 @@ fn held(bench: &TestMount, name: &str) -> usize {
 /// A removed or replaced file that was open once gives its room back to the disk.
 #[test]
 fn nothing_holds_a_removed_file() {
-    if is_left_out("nothing_holds_a_removed_file") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     for name in ["gone", "replaced", "new"] {
         fs::write(bench.path(name), vec![7; 100_000]).unwrap();
         File::open(bench.path(name)).unwrap().sync_all().unwrap();
@@ -48,10 +45,7 @@ fn nothing_holds_a_removed_file() {
 /// A descriptor that only names a file keeps it: what was written to it can still be read.
 #[test]
 fn a_file_without_a_name_is_kept_while_somebody_can_open_it() {
-    if is_left_out("a_file_without_a_name_is_kept_while_somebody_can_open_it") {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+    let Some(mut bench) = mounted() else { return };
     let path = bench.path("nameless");
     let mut writer = File::create(&path).unwrap();
     writer.write_all(&vec![7; 100_000]).unwrap();
@@ -81,7 +75,7 @@ fn a_file_without_a_name_is_kept_while_somebody_can_open_it() {
 /// A store that is silent for longer than a call waits does not make it kept for ever.
 #[test]
 fn a_removed_file_is_let_go_though_its_write_took_too_long() {
-    if is_left_out("a_removed_file_is_let_go_though_its_write_took_too_long") {
+    if is_left_out() {
         return;
     }
     let mut settings = settings(16 << 20);

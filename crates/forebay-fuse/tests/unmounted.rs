@@ -7,7 +7,7 @@ use forebay_rt::block_on;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::fs::{self, File};
 use std::path::Path;
-use support::{TestMount, is_left_out, until};
+use support::{TestMount, is_left_out, mounted, until};
 
 /// Something else that is mounted where the mount was.
 struct Other(std::path::PathBuf);
@@ -35,11 +35,8 @@ impl Drop for Other {
 
 /// Takes a mount away while a file of it is open, mounts something else there, and then ends the
 /// mount.
-fn end_below_another(test: &str, take_away: impl FnOnce(&Mount, &Path)) {
-    if is_left_out(test) {
-        return;
-    }
-    let mut bench = TestMount::of_size(16 << 20);
+fn end_below_another(take_away: impl FnOnce(&Mount, &Path)) {
+    let Some(mut bench) = mounted() else { return };
     let path = bench.path("file");
     let place = path.parent().expect("the mount point");
     let file = File::create(&path).expect("it is made");
@@ -59,24 +56,21 @@ fn end_below_another(test: &str, take_away: impl FnOnce(&Mount, &Path)) {
 
 #[test]
 fn who_mounts_where_a_mount_was_keeps_what_is_there() {
-    const TEST: &str = "who_mounts_where_a_mount_was_keeps_what_is_there";
-    end_below_another(TEST, |mount, _| {
+    end_below_another(|mount, _| {
         mount.unmount().expect("it is unmounted");
     });
 }
 
 #[test]
 fn who_mounts_where_others_took_a_mount_away_keeps_what_is_there() {
-    const TEST: &str = "who_mounts_where_others_took_a_mount_away_keeps_what_is_there";
-    end_below_another(TEST, |_, place| {
+    end_below_another(|_, place| {
         rustix::mount::unmount(place, UnmountFlags::DETACH).expect("we are root");
     });
 }
 
 #[test]
 fn a_mount_whose_connection_is_cut_off_leaves_nothing_behind() {
-    const TEST: &str = "a_mount_whose_connection_is_cut_off_leaves_nothing_behind";
-    if is_left_out(TEST) || !rustix::process::geteuid().is_root() {
+    if is_left_out() || !rustix::process::geteuid().is_root() {
         return;
     }
     let mut bench = TestMount::of_size(16 << 20);

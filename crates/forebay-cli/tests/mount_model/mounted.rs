@@ -2,26 +2,18 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use super::lifetime::end_late;
+#[path = "../../../forebay-fuse/tests/support/left_out.rs"]
+mod left_out;
+
+pub(crate) use left_out::is_left_out;
+
+use super::lifetime::{end_late, find_line};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
-
-/// Whether the test `name` is left out because nothing can be mounted here; prints the reason.
-pub(crate) fn is_left_out(name: &str) -> bool {
-    let Err(missing) = forebay_fuse::can_mount() else {
-        return false;
-    };
-    // This bypasses the capture of the test's output, so that everybody that runs the tests sees
-    // it.
-    let line = format!("test {name} ... ignored, cannot mount: {missing}\n");
-    let said = std::io::stderr().write_all(line.as_bytes());
-    said.expect("standard error takes a line");
-    true
-}
 
 /// A mounted folder, the folder below it, and the server.
 pub(crate) struct Mounted {
@@ -84,15 +76,9 @@ impl Mounted {
 
     /// Reads the server's standard error until a line contains `text`.
     pub(crate) fn read_until(&mut self, text: &str) {
-        let stderr = self.child.stderr.take().expect("nobody took it before");
-        let mut lines = BufReader::new(stderr);
-        let mut line = String::new();
-        while !line.contains(text) {
-            line.clear();
-            let count = lines.read_line(&mut line).expect("it is a pipe");
-            assert!(count > 0, "the server ended without saying '{text}'");
-        }
-        self.child.stderr = Some(lines.into_inner());
+        find_line(&mut self.child, text, |line| {
+            line.contains(text).then_some(())
+        });
     }
 
     /// Ends the server, which unmounts and writes everything.

@@ -1,9 +1,10 @@
-//! The longest that a server of a test may live.
+//! What all servers of tests have: a longest time to live, and lines on standard error.
 
 use forebay_rt::thread::spawn;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::io::{BufRead, BufReader};
 use std::process::Child;
 
 /// Kills `server` after 400 s if it is still there: its test hangs, and would hold all others with
@@ -28,4 +29,20 @@ pub(crate) fn end_late(server: &Child) {
         }
     });
     drop(watching.expect("a thread"));
+}
+
+/// Reads the standard error of `server` up to the first line in which `find` finds something.
+pub(crate) fn find_line<T>(server: &mut Child, what: &str, find: impl Fn(&str) -> Option<T>) -> T {
+    let stderr = server.stderr.take().expect("nobody took it before");
+    let mut lines = BufReader::new(stderr);
+    let mut line = String::new();
+    loop {
+        line.clear();
+        let count = lines.read_line(&mut line).expect("it is a pipe");
+        assert!(count > 0, "the server ended without saying {what}");
+        if let Some(found) = find(&line) {
+            server.stderr = Some(lines.into_inner());
+            return found;
+        }
+    }
 }

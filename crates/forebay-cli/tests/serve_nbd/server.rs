@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use super::client::Client;
-use super::lifetime::end_late;
+use super::lifetime::{end_late, find_line};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs::DirEntry;
@@ -138,32 +138,17 @@ impl Served {
 
     /// Reads the server's standard error until a line contains `text`.
     pub(crate) fn read_until(&mut self, text: &str) {
-        let stderr = self.child.stderr.take().expect("nobody took it before");
-        let mut lines = BufReader::new(stderr);
-        let mut line = String::new();
-        while !line.contains(text) {
-            line.clear();
-            let count = lines.read_line(&mut line).expect("it is a pipe");
-            assert!(count > 0, "the server ended without saying '{text}'");
-        }
-        self.child.stderr = Some(lines.into_inner());
+        find_line(&mut self.child, text, |line| {
+            line.contains(text).then_some(())
+        });
     }
 
     /// Reads the server's standard error until it says where metrics are.
     pub(crate) fn metrics_address(&mut self) -> String {
-        let stderr = self.child.stderr.take().expect("nobody took it before");
-        let mut lines = BufReader::new(stderr);
-        let mut line = String::new();
-        loop {
-            line.clear();
-            let count = lines.read_line(&mut line).expect("it is a pipe");
-            assert!(count > 0, "the server ended without metrics");
-            let address = line.split_once("metrics at http://");
-            if let Some((address, _)) = address.and_then(|(_, rest)| rest.split_once('/')) {
-                self.child.stderr = Some(lines.into_inner());
-                return address.to_owned();
-            }
-        }
+        find_line(&mut self.child, "where metrics are", |line| {
+            let (_, rest) = line.split_once("metrics at http://")?;
+            Some(rest.split_once('/')?.0.to_owned())
+        })
     }
 
     /// The most memory that was ever resident.

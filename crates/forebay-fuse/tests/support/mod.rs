@@ -3,18 +3,20 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod below;
+mod left_out;
+
+pub(crate) use left_out::is_left_out;
 
 use forebay::{AttachedStore, Cache, Settings};
 use forebay_base::Span;
 use forebay_engine::lab::LabCache;
-use forebay_fuse::{Mount, MountFlags, MountParts, MountSettings, Shares, can_mount};
+use forebay_fuse::{Mount, MountFlags, MountParts, MountSettings, Shares};
 use forebay_rt::thread::{Stopwatch, pause_current, spawn};
 use forebay_rt::{Rt, block_on};
 use forebay_store::{
     Failure, Fault, FaultAction, FaultStore, FileStore, FileStoreSettings, IoKind,
 };
 use rustix::mount::UnmountFlags;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -32,20 +34,9 @@ pub(crate) fn until(what: &str, mut try_once: impl FnMut() -> bool) {
     }
 }
 
-/// Reports that the test `name` is skipped and why, if nothing can be mounted here.
-pub(crate) fn is_left_out(name: &str) -> bool {
-    match can_mount() {
-        Ok(()) => false,
-        Err(missing) => {
-            // Written past the capture of the test's output, because the person who runs the tests
-            // has to see it.
-            let line = format!("test {name} ... ignored, cannot mount: {missing}\n");
-            std::io::stderr()
-                .write_all(line.as_bytes())
-                .unwrap_or_default();
-            true
-        }
-    }
+/// An empty folder that is mounted through a cache of 16 MiB, unless nothing can be mounted here.
+pub(crate) fn mounted() -> Option<TestMount> {
+    (!is_left_out()).then(|| TestMount::of_size(16 << 20))
 }
 
 /// How long a mount may last: a test that waits for its own mount cannot be killed, and would hold
