@@ -9,10 +9,10 @@ use crate::upkeep::{batches_of, sum_of};
 use forebay_base::sync::Mutex;
 use forebay_rt::fresh_number;
 use forebay_volume::{
-    Access, Append, Appended, Collected, DATA_PREFIX, DETACHED_KEY, KEY_PREFIX, LOG_PREFIX,
-    MANIFEST_KEY, MAP_PREFIX, MAPPED, MAPPED_KEY, Manifest, Map, Opened, PARENT_KEY, PIN_PREFIX,
-    PROBE_PREFIX, Record, SNAPSHOT_PREFIX, SnapshotName, TWIN_PREFIX, Twin, VolumeFault, Writer,
-    Writing, check_wrapped, map_key, number_of, wrapped_key,
+    Access, Append, Appended, Collected, DETACHED_KEY, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX,
+    MAPPED, MAPPED_KEY, Manifest, Map, Opened, PARENT_KEY, PREFIXES, Record, SnapshotName,
+    TWIN_PREFIX, Twin, VolumeFault, Writer, Writing, check_wrapped, map_key, number_of,
+    wrapped_key,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -112,17 +112,7 @@ pub fn remove(
         opened?;
     }
     let mut keys = Vec::new();
-    let prefixes = [
-        PIN_PREFIX,
-        SNAPSHOT_PREFIX,
-        DATA_PREFIX,
-        MAP_PREFIX,
-        TWIN_PREFIX,
-        LOG_PREFIX,
-        PROBE_PREFIX,
-        KEY_PREFIX,
-    ];
-    for prefix in prefixes {
+    for prefix in PREFIXES {
         keys.extend(client.list(prefix)?);
     }
     let mut removed = sum_of(&keys);

@@ -6,9 +6,8 @@ use crate::check::Checked;
 use crate::error::BucketError;
 use crate::retrying_client::{RetryingClient, Tries};
 use forebay_volume::{
-    Access, Collected, Collecting, DATA_PREFIX, DETACHED_KEY, Held, KEY_PREFIX, LOG_PREFIX,
-    MAP_PREFIX, Manifest, Map, Progress, SNAPSHOT_PREFIX, SnapshotName, TWIN_PREFIX, VolumeFault,
-    unneeded,
+    Access, Collected, Collecting, DETACHED_KEY, Held, Manifest, Map, PIN_PREFIX, PREFIXES,
+    PROBE_PREFIX, Progress, SnapshotName, VolumeFault, unneeded,
 };
 use forebay_volume_jobs::REMOVED_AT_ONCE;
 use std::ffi::OsString;
@@ -55,15 +54,9 @@ pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
     let client = Arc::new(RetryingClient::of_task(bucket));
     let opened = client.open(Access::Read)?;
     let mut keys = Vec::new();
-    let prefixes = [
-        DATA_PREFIX,
-        LOG_PREFIX,
-        TWIN_PREFIX,
-        MAP_PREFIX,
-        KEY_PREFIX,
-        SNAPSHOT_PREFIX,
-    ];
-    for prefix in prefixes {
+    // Pins and probes are there for a moment and hold nothing of the volume.
+    let passing = [PIN_PREFIX, PROBE_PREFIX];
+    for prefix in PREFIXES.into_iter().filter(|it| !passing.contains(it)) {
         keys.extend(client.list(prefix)?);
     }
     let all = sum_of(&keys);

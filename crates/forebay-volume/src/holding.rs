@@ -16,9 +16,9 @@ use crate::call::{Call, Progress, Reply};
 use crate::fault::VolumeFault;
 use crate::manifest::Manifest;
 use crate::map::Map;
-use crate::name::{ChunkName, Twin, record_of};
-use crate::snapshot::{PIN_PREFIX, Pin, Snapshot};
-use crate::snapshot_name::{SNAPSHOT_PREFIX, SnapshotName};
+use crate::name::{ChunkName, PIN_PREFIX, SNAPSHOT_PREFIX, Twin, record_of};
+use crate::snapshot::{Pin, Snapshot};
+use crate::snapshot_name::SnapshotName;
 use std::collections::BTreeSet;
 
 /// Objects that maps name, those of snapshots above all.

@@ -122,15 +122,16 @@ pub use manifest::{CHUNKS_LIMIT, Manifest, Shared};
 pub use map::{INLINE_TOTAL, InlinePage, Map};
 pub use name::{
     ChunkName, DATA_PREFIX, DETACHED_KEY, KEY_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX,
-    MAPPED_KEY, PARENT_KEY, PROBE_PREFIX, TWIN_PREFIX, Twin, log_key, map_key, number_of,
+    MAPPED_KEY, PARENT_KEY, PIN_PREFIX, PREFIXES, PROBE_PREFIX, SNAPSHOT_PREFIX, TWIN_PREFIX, Twin,
+    log_key, map_key, number_of,
 };
 pub use opening::{Access, Opened, Opening, Writing};
 pub use page_format::{PAGE_BYTES, PageFormat};
 pub use pages::{Holder, ObjectPages, PageCodec};
 pub use parent::Parent;
 pub use record::{Body, Content, INLINE_PAGES, Record, WHO_BYTES};
-pub use snapshot::{PIN_PREFIX, Snapshot};
-pub use snapshot_name::{SNAPSHOT_PREFIX, SnapshotName};
+pub use snapshot::Snapshot;
+pub use snapshot_name::SnapshotName;
 pub use snapshotting::Snapshotting;
 pub use uploads::Uploads;
 pub use writer::{Need, RECORDS_BETWEEN_MAPS, Scope, Writer};

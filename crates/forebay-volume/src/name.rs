@@ -25,6 +25,21 @@ pub const KEY_PREFIX: &str = "key/";
 pub(crate) const KEY_TWIN_PREFIX: &str = "key/twin/";
 /// What the keys of chunks begin with.
 pub const DATA_PREFIX: &str = "data/";
+/// What the keys of pins begin with.
+pub const PIN_PREFIX: &str = "pin/";
+/// What the keys of snapshots begin with.
+pub const SNAPSHOT_PREFIX: &str = "snap/";
+/// All of these, in the order in which the objects of a volume are removed.
+pub const PREFIXES: [&str; 8] = [
+    PIN_PREFIX,
+    SNAPSHOT_PREFIX,
+    DATA_PREFIX,
+    MAP_PREFIX,
+    TWIN_PREFIX,
+    LOG_PREFIX,
+    PROBE_PREFIX,
+    KEY_PREFIX,
+];
 
 /// Number `number` of the log. Its numbers are dense and begin with 1.
 pub fn log_key(number: u64) -> String {
@@ -141,6 +156,18 @@ impl fmt::Display for ChunkName {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_list_of_prefixes_has_each_of_them() {
+        let source = include_str!("name.rs").lines();
+        let declared = source.filter_map(|line| {
+            let (name, value) = line.strip_prefix("pub const ")?.split_once(": &str = ")?;
+            let value = value.strip_prefix('"')?.strip_suffix("\";")?;
+            name.ends_with("_PREFIX").then_some(value)
+        });
+        assert_eq!(BTreeSet::from(PREFIXES), declared.collect());
+    }
 
     #[test]
     fn keys_of_other_things_are_not_taken_for_chunks_or_records() {

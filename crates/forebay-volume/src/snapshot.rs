@@ -16,15 +16,12 @@ use crate::fault::VolumeFault;
 use crate::fields::{Fields, close};
 use crate::manifest::Manifest;
 use crate::map::Map;
-use crate::name::Twin;
+use crate::name::{PIN_PREFIX, Twin};
 use crate::snapshot_name::{NAME_BYTES, SnapshotName};
 use std::str::FromStr;
 
 const MAGIC: [u8; 6] = *b"FBVSNP";
 const FORMAT: u16 = 1;
-
-/// What the keys of pins begin with.
-pub const PIN_PREFIX: &str = "pin/";
 
 impl FromStr for SnapshotName {
     type Err = VolumeFault;

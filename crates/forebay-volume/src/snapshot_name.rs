@@ -1,10 +1,8 @@
 //! The names of snapshots, and the keys that have them.
 
-use crate::name::Twin;
+use crate::name::{SNAPSHOT_PREFIX, Twin};
 use std::fmt;
 
-/// What the keys of snapshots begin with.
-pub const SNAPSHOT_PREFIX: &str = "snap/";
 /// The most bytes of a name.
 pub(crate) const NAME_BYTES: usize = 64;
 /// What the names of the snapshots of clones begin with.
