@@ -11,7 +11,6 @@ use super::pace::{Pace, wait_until};
 use super::settings::SettingError;
 use super::staging::{Chunk, Need, Staging, Upload};
 use super::statistics::{Ledger, Statistics};
-use super::surface::Surface;
 use super::transfer::{End, TransferKind};
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Instant, PAGE_BYTES, Span};
@@ -104,7 +103,6 @@ pub struct Bucket {
 struct Shared {
     rt: Rt,
     settings: BucketSettings,
-    surface: Option<Arc<Surface>>,
     state: Mutex<State>,
     changed: WaitQueue,
 }
@@ -159,14 +157,13 @@ const TO_BUCKET: usize = 0;
 const TO_CLIENT: usize = 1;
 
 impl Bucket {
-    /// A volume in a bucket as `settings` say, which keeps the bytes on `surface` if there is one.
-    pub fn new(rt: Rt, settings: BucketSettings, surface: Option<Arc<Surface>>) -> Bucket {
+    /// A volume in a bucket as `settings` say.
+    pub fn new(rt: Rt, settings: BucketSettings) -> Bucket {
         Bucket {
             shared: Arc::new(Shared {
                 rt,
                 state: Mutex::new(State::new(settings.clone())),
                 settings,
-                surface,
                 changed: WaitQueue::new(),
             }),
         }
@@ -218,7 +215,7 @@ impl Store for Bucket {
         let now = shared.rt.now();
         let request = io.request();
         let call = Call {
-            end: End::of(io, shared.surface.as_ref()),
+            end: End::Io(io),
             request,
         };
         let mut ended = Vec::new();

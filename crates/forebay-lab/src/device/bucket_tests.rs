@@ -18,7 +18,7 @@ impl Bench {
         let machine = Virtual::new(VirtualSettings::default());
         let rt = machine.rt();
         Bench {
-            bucket: Bucket::new(rt.clone(), settings, None),
+            bucket: Bucket::new(rt.clone(), settings),
             heard: Heard::new(rt),
             machine,
         }

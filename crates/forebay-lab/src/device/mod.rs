@@ -41,7 +41,6 @@ mod staging;
 mod statistics;
 mod stick;
 mod stripe;
-mod surface;
 #[cfg(test)]
 mod testing;
 pub(crate) mod transfer;
@@ -59,7 +58,6 @@ pub use settings::{
 };
 pub use statistics::{Passed, Statistics};
 pub use stripe::Stripe;
-pub use surface::Surface;
 pub use transfer::{Transfer, TransferKind};
 
 use forebay_store::Rate;

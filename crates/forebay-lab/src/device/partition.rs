@@ -1,6 +1,5 @@
 //! A part of a device as a store: swap, or a block device that a program writes to.
 
-use super::surface::Surface;
 use super::transfer::{End, Transfer, TransferKind, Whole, direction_of};
 use super::{Device, Shape};
 use forebay_base::PAGE_BYTES;
@@ -15,7 +14,6 @@ pub struct Partition {
     shape: Shape,
     start_bytes: u64,
     length_bytes: u64,
-    surface: Option<Arc<Surface>>,
 }
 
 impl Partition {
@@ -36,7 +34,6 @@ impl Partition {
             shape,
             start_bytes,
             length_bytes,
-            surface: None,
         }
     }
 
@@ -46,18 +43,6 @@ impl Partition {
     pub fn for_swap(mut self) -> Partition {
         self.shape.stable_pages = false;
         self
-    }
-
-    /// The same, with its bytes kept on `surface`.
-    #[must_use]
-    pub fn with_surface(mut self, surface: Arc<Surface>) -> Partition {
-        self.surface = Some(surface);
-        self
-    }
-
-    /// The device that it is on.
-    pub fn device(&self) -> &Arc<dyn Device> {
-        &self.device
     }
 }
 
@@ -85,7 +70,7 @@ impl Store for Partition {
             return io.fail(Failure::OutOfRange);
         }
         let kind = direction_of(request.kind);
-        let end = End::of(io, self.surface.as_ref());
+        let end = End::Io(io);
         let range = (
             self.start_bytes + request.offset_bytes,
             request.length_bytes,

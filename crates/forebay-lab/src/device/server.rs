@@ -10,7 +10,6 @@ use super::drive::{DriveCounts, span_of};
 use super::figures::{positive, positive_size};
 use super::pace::{Pace, wait_until};
 use super::statistics::{Ledger, Statistics};
-use super::surface::Surface;
 use super::transfer::{End, TransferKind};
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Instant, PAGE_BYTES, Span};
@@ -84,7 +83,6 @@ pub struct Server {
 struct Shared {
     rt: Rt,
     settings: ServerSettings,
-    surface: Option<Arc<Surface>>,
     state: Mutex<State>,
     changed: WaitQueue,
 }
@@ -137,13 +135,12 @@ const TO_SERVER: usize = 0;
 const TO_CLIENT: usize = 1;
 
 impl Server {
-    /// A server as `settings` say, which keeps the bytes on `surface` if there is one.
-    pub fn new(rt: Rt, settings: ServerSettings, surface: Option<Arc<Surface>>) -> Server {
+    /// A server as `settings` say.
+    pub fn new(rt: Rt, settings: ServerSettings) -> Server {
         Server {
             shared: Arc::new(Shared {
                 rt,
                 settings,
-                surface,
                 state: Mutex::default(),
                 changed: WaitQueue::new(),
             }),
@@ -190,7 +187,7 @@ impl Store for Server {
         let shared = &self.shared;
         let now = shared.rt.now();
         let request = io.request();
-        let end = End::of(io, shared.surface.as_ref());
+        let end = End::Io(io);
         let is_write = request.kind == IoKind::Write;
         let was_served = {
             let state = &mut *lock(&shared.state);

@@ -16,7 +16,7 @@ impl Bench {
         let machine = Virtual::new(VirtualSettings::default());
         let rt = machine.rt();
         Bench {
-            server: Server::new(rt.clone(), settings, None),
+            server: Server::new(rt.clone(), settings),
             heard: Heard::new(rt),
             machine,
         }

@@ -4,7 +4,6 @@
 //! array, by the largest request of a drive. Each piece is a [`Transfer`]; all of them share one
 //! [`Whole`], which ends when the last piece has ended.
 
-use super::surface::Surface;
 use forebay_base::sync::atomic::{AtomicU32, Ordering};
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_rt::wait::Slot;
@@ -111,14 +110,8 @@ pub(crate) enum End {
     Nobody,
     /// A task of the machine.
     Slot(Arc<Slot<()>>),
-    /// The engine; the bytes go to or come from the surface first.
-    Io {
-        /// The request.
-        io: Io,
-        /// Where its bytes are kept, if they are, and the first change that it does not cover if
-        /// it is a commit.
-        surface: Option<(Arc<Surface>, u64)>,
-    },
+    /// The engine.
+    Io(Io),
     /// The next step, for work in several steps.
     Next(Box<dyn FnOnce() + Send>),
 }
@@ -142,15 +135,9 @@ impl Drop for Whole {
 }
 
 impl End {
-    /// The end of a request that was just given to a store, which keeps the bytes on `surface`.
-    pub(crate) fn of(io: Io, surface: Option<&Arc<Surface>>) -> End {
-        let surface = surface.map(|surface| (Arc::clone(surface), surface.mark()));
-        End::Io { io, surface }
-    }
-
     /// The end will not come.
     pub(crate) fn give_up(self) {
-        if let End::Io { io, .. } = self {
+        if let End::Io(io) = self {
             io.fail(Failure::NoAnswer);
         }
     }
@@ -161,12 +148,7 @@ impl End {
             End::Nobody => {}
             End::Slot(slot) => slot.set(()),
             End::Next(next) => next(),
-            End::Io { mut io, surface } => {
-                if let Some((surface, mark)) = surface {
-                    surface.settle(&mut io, mark);
-                }
-                io.succeed();
-            }
+            End::Io(io) => io.succeed(),
         }
     }
 }
@@ -176,7 +158,7 @@ impl std::fmt::Debug for End {
         match self {
             End::Nobody => f.write_str("Nobody"),
             End::Slot(_) => f.write_str("Slot"),
-            End::Io { io, .. } => write!(f, "{io:?}"),
+            End::Io(io) => write!(f, "{io:?}"),
             End::Next(_) => f.write_str("Next"),
         }
     }

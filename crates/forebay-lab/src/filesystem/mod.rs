@@ -31,7 +31,7 @@ mod space;
 pub use settings::{FileSystemSettings, ReclaimAnswer};
 
 use crate::device::transfer::{End, Whole, direction_of};
-use crate::device::{Device, Surface, Transfer, TransferKind};
+use crate::device::{Device, Transfer, TransferKind};
 use borders::{page_ceiling, page_floor};
 use extents::Segment;
 use files::{Files, Full};
@@ -59,7 +59,6 @@ struct Shared {
     rt: Rt,
     device: Arc<dyn Device>,
     settings: FileSystemSettings,
-    surface: Option<Arc<Surface>>,
     files: Mutex<Files>,
     log_writes: AtomicUsize,
     log_write_ended: WaitQueue,
@@ -100,20 +99,6 @@ impl FileSystem {
         range: ops::Range<u64>,
         settings: FileSystemSettings,
     ) -> FileSystem {
-        FileSystem::with_surface(rt, device, range, settings, None)
-    }
-
-    /// The same, with its bytes kept on `surface` if there is one.
-    ///
-    /// # Panics
-    /// If the range leaves the device.
-    pub fn with_surface(
-        rt: Rt,
-        device: Arc<dyn Device>,
-        range: ops::Range<u64>,
-        settings: FileSystemSettings,
-        surface: Option<Arc<Surface>>,
-    ) -> FileSystem {
         let capacity = device.shape().capacity_bytes;
         assert!(
             range.start <= range.end && range.end <= capacity,
@@ -126,7 +111,6 @@ impl FileSystem {
                 rt,
                 device,
                 settings,
-                surface,
                 files: Mutex::new(files),
                 log_writes: AtomicUsize::new(0),
                 log_write_ended: WaitQueue::new(),
@@ -408,7 +392,7 @@ impl Store for FileSystem {
             }
             IoKind::Commit => Vec::new(),
         };
-        let end = End::of(io, self.shared.surface.as_ref());
+        let end = End::Io(io);
         match direction_of(request.kind) {
             Some(kind) => self.submit_segments(end, kind, &segments),
             None if request.kind == IoKind::Commit => self.commit(end),

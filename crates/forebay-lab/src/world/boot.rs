@@ -247,10 +247,10 @@ fn build_devices(machine: &Machine, rt: &Rt) -> Result<Vec<NamedDevice>, RunErro
                 BootedDevice::Local(device::build(rt, &plan.name, settings)?)
             }
             DeviceKind::Server(settings) => {
-                BootedDevice::Server(Arc::new(Server::new(rt.clone(), settings.clone(), None)))
+                BootedDevice::Server(Arc::new(Server::new(rt.clone(), settings.clone())))
             }
             DeviceKind::Bucket(settings) => {
-                BootedDevice::Bucket(Arc::new(Bucket::new(rt.clone(), settings.clone(), None)))
+                BootedDevice::Bucket(Arc::new(Bucket::new(rt.clone(), settings.clone())))
             }
         };
         devices.push(NamedDevice {
