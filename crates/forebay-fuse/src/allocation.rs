@@ -9,10 +9,10 @@
 
 use crate::content::Content;
 use crate::fd_cache::InodeFd;
-use crate::folder::Folder;
 use crate::handles::OpenFile;
 use crate::inode::Inode;
 use crate::losses::name_of;
+use crate::parts::Allocation;
 use crate::reaper::RETIRING;
 use crate::room::{Counts, ENOUGH_BYTES, Room, Shortage};
 use forebay_base::PAGE_BYTES;
@@ -23,7 +23,7 @@ use rustix::fd::AsFd;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-impl Folder {
+impl Allocation {
     fn room_of<'a>(&self, content: &'a Content) -> &'a Arc<Room> {
         content.room.get_or_init(|| self.rooms.of(content.device))
     }
@@ -47,7 +47,7 @@ impl Folder {
         if wanted == 0 || is_returned || room.take(wanted) {
             return Ok(length_bytes);
         }
-        let file = self.files.lend(content.object).ok_or(Errno::STALE)?;
+        let file = self.source.files.lend(content.object).ok_or(Errno::STALE)?;
         if room.has_plenty(self.spare_bytes(room, &file), wanted) {
             self.room_came_back(room);
             return Ok(length_bytes);
@@ -100,11 +100,11 @@ impl Folder {
             let content = inode.content.get();
             content.is_some_and(|it| it.device == device && it.is_dirty())
         };
-        let mut inodes = self.inodes.all();
+        let mut inodes = self.source.inodes.all();
         inodes.retain(is_meant);
         // The cache reports what failed to those who wrote it.
         let written = inodes.chunks(RETIRING);
-        let written = written.flat_map(|some| self.sync_side_by_side(some));
+        let written = written.flat_map(|some| self.source.sync_side_by_side(some));
         // Each of them is tried, whatever became of those before it.
         written.filter(|is_written| !is_written).count() == 0
     }
@@ -199,7 +199,7 @@ impl Folder {
         {
             let mut shortage = lock(&room.shortage);
             if let Some(known) = &mut *shortage {
-                if self.inodes.get(known.witness).is_none() {
+                if self.source.inodes.get(known.witness).is_none() {
                     known.witness = begun.witness;
                 }
                 return;
@@ -219,7 +219,7 @@ impl Folder {
             errno.raw_os_error(),
         ));
         // It looks whether there is room again.
-        self.reaper.news.wake_all();
+        self.source.reaper.news.wake_all();
     }
 
     /// Takes note of an error that a close or a sync reports: where the source refused what it
@@ -238,8 +238,8 @@ impl Folder {
     pub(crate) fn look_for_room(&self) {
         for room in self.rooms.short() {
             let witness = lock(&room.shortage).as_ref().map(|it| it.witness);
-            let inode = witness.and_then(|witness| self.inodes.get(witness));
-            let held = inode.and_then(|inode| self.hold(&inode).ok());
+            let inode = witness.and_then(|witness| self.source.inodes.get(witness));
+            let held = inode.and_then(|inode| self.source.hold(&inode).ok());
             let granted_bytes = room.granted_bytes();
             let is_clean = self.cache.statistics().dirty() == 0;
             if is_clean
@@ -288,34 +288,37 @@ mod tests {
         let open = bench.create("dirty", 0o600);
         let refuses = FaultAction::Fail(Failure::OverQuota);
         bench.faults.inject(Fault::each(IoKind::Write, refuses));
-        folder.write(&open, &[7; 4096], 0, false).unwrap();
-        folder.record_failure(&open, Errno::DQUOT);
-        let room = folder.room_of(&open.used.content);
+        folder
+            .open_files
+            .write(&open, &[7; 4096], 0, false)
+            .unwrap();
+        folder.allocation.record_failure(&open, Errno::DQUOT);
+        let room = folder.allocation.room_of(&open.used.content);
         let lose_witness = || {
             let mut shortage = lock(&room.shortage);
             shortage.as_mut().unwrap().witness = 0;
         };
         lose_witness();
-        folder.look_for_room();
+        folder.allocation.look_for_room();
         let known = lock(&room.shortage).as_ref().map(|it| it.errno);
         assert_eq!(
             known,
             Some(Errno::DQUOT),
             "something is still to be written"
         );
-        folder.record_failure(&open, Errno::NOSPC);
+        folder.allocation.record_failure(&open, Errno::NOSPC);
         let known = lock(&room.shortage).clone().unwrap();
         assert_eq!(known.errno, Errno::DQUOT, "it is the same shortage");
         assert!(
-            folder.inodes.get(known.witness).is_some(),
+            folder.source.inodes.get(known.witness).is_some(),
             "with another witness"
         );
         bench.faults.clear();
         block_on(open.used.content.file.sync()).ok();
         until("all is written", || bench.cache.statistics().dirty() == 0);
         lose_witness();
-        folder.look_for_room();
-        assert!(!folder.rooms.is_short(), "the next write asks");
+        folder.allocation.look_for_room();
+        assert!(!folder.allocation.rooms.is_short(), "the next write asks");
         drop(open);
         block_on(bench.cache.close()).unwrap();
     }

@@ -1,11 +1,11 @@
 //! The bytes of regular files, through the cache.
 
 use crate::content::{Content, access_errno, sync_errno};
-use crate::folder::Folder;
 use crate::handles::ContentUse;
 use crate::handles::{Handle, OpenFile};
 use crate::inode::Inode;
 use crate::names::ChildName;
+use crate::parts::OpenFiles;
 use crate::permissions::Caller;
 use crate::permissions::NewMode;
 use forebay::SyncError;
@@ -34,17 +34,22 @@ impl Sought {
     }
 }
 
-impl Folder {
+impl OpenFiles {
     /// Opens a regular file for the thread `opener` and returns the number of the handle.
-    pub(crate) fn open(self: &Arc<Folder>, id: u64, flags: i32, opener: u32) -> Result<u64, Errno> {
-        let inode = self.inode(id)?;
+    pub(crate) fn open(
+        self: &Arc<OpenFiles>,
+        id: u64,
+        flags: i32,
+        opener: u32,
+    ) -> Result<u64, Errno> {
+        let inode = self.source.inode(id)?;
         if inode.kind != FileType::RegularFile {
             return Err(Errno::INVAL);
         }
         let access = OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE;
         if inode.appends_only() && !inode.content.is_in_use() {
             // Its pages could not be written back.
-            return self.pass(&self.hold_surely(&inode)?, flags, Errno::PERM);
+            return self.pass(&self.source.hold_surely(&inode)?, flags, Errno::PERM);
         }
         // If the file was changed below, the kernel would append at the end that it knows; and if
         // it lost its name, another may have that. So the kernel has to look the file up again and
@@ -54,14 +59,24 @@ impl Folder {
             let length_bytes = has_name.then(|| content.file.len());
             !inode.must_look_up(length_bytes, opener)
         };
-        match self.use_content_if(&inode, access != OFlags::RDONLY, is_known) {
+        match self
+            .contents
+            .use_content_if(&inode, access != OFlags::RDONLY, is_known)
+        {
             Ok(used) => Ok(self.insert_file(used, access, opener)),
             // We may be allowed to write it and not to read it.
             Err(Errno::ACCESS) if access == OFlags::WRONLY => {
-                self.pass(&self.hold_surely(&inode)?, flags, Errno::ACCESS)
+                self.pass(&self.source.hold_surely(&inode)?, flags, Errno::ACCESS)
             }
             Err(errno) => Err(errno),
         }
+    }
+
+    /// Closes what is still open once the kernel asks nothing more. The kernel tells of a last
+    /// close without waiting for us, and an unmount drops what it has not told yet. A handle that
+    /// stayed would keep a file of the source open, and the content of that file in use.
+    pub(crate) fn close_handles(&self) {
+        self.handles.take_all().for_each(drop);
     }
 
     fn insert_file(&self, used: ContentUse, access: OFlags, opener: u32) -> u64 {
@@ -79,7 +94,7 @@ impl Folder {
 
     /// Makes a file and opens it.
     pub(crate) fn create(
-        self: &Arc<Folder>,
+        self: &Arc<OpenFiles>,
         child: ChildName<'_>,
         mode: NewMode,
         flags: i32,
@@ -87,12 +102,12 @@ impl Folder {
     ) -> Result<(FileAttr, u64), Errno> {
         /// Without these bits we could not open what we just made.
         const OURS: u32 = 0o600;
-        let parent = self.held(child.parent)?;
+        let parent = self.source.held(child.parent)?;
         let flags = OFlags::from_bits_retain(flags as u32);
         let birth = mode.in_folder(parent.as_fd())?;
         let bits = Mode::from_raw_mode(birth.bits() | OURS);
         let how = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let made = self.sparing_surely(|| {
+        let made = self.source.sparing_surely(|| {
             rustix::fs::openat(parent.as_fd(), child.name, how | OFlags::RDWR, bits)
         });
         let made = made.map_err(|errno| match errno {
@@ -102,15 +117,16 @@ impl Folder {
             Errno::EXIST if !flags.contains(OFlags::EXCL) => Errno::STALE,
             other => other,
         })?;
-        let (inode, _) = self.look_up(child)?;
+        let (inode, _) = self.names.look_up(child)?;
         let opened = self.open_created(&inode, &made);
         drop(made);
         let opened = opened.and_then(|used| {
             let stat = rustix::fs::fstat(parent.as_fd())?;
-            let held = self.hold_surely(&inode)?;
-            self.adopt(&held, &stat, Some((birth, OURS)), caller)?;
+            let held = self.source.hold_surely(&inode)?;
+            self.names
+                .adopt(&held, &stat, Some((birth, OURS)), caller)?;
             used.content.metadata_changed(&held)?;
-            self.describe(&held).map(|described| {
+            self.names.describe(&held).map(|described| {
                 (
                     described,
                     self.insert_file(used, flags & OFlags::RWMODE, caller.thread),
@@ -118,14 +134,14 @@ impl Folder {
             })
         });
         opened.inspect_err(|_| {
-            if let Some(left) = self.inodes.forget(inode.id, 1) {
-                self.forgotten(&left);
+            if let Some(left) = self.source.inodes.forget(inode.id, 1) {
+                self.contents.forgotten(&left);
             }
         })
     }
 
     fn open_created(
-        self: &Arc<Folder>,
+        self: &Arc<OpenFiles>,
         inode: &Arc<Inode>,
         made: &OwnedFd,
     ) -> Result<ContentUse, Errno> {
@@ -134,7 +150,7 @@ impl Folder {
             // Another program has replaced it by something else.
             return Err(Errno::STALE);
         }
-        let used = self.use_content(inode, true)?;
+        let used = self.contents.use_content(inode, true)?;
         // A file that was just made has no capabilities to ask for at its first write.
         used.content.take_capable();
         Ok(used)
@@ -149,7 +165,8 @@ impl Folder {
         drops_privileges: bool,
     ) -> Result<(), Errno> {
         let content = &open.used.content;
-        self.drop_privileges(&open.used.inode, content, drops_privileges)?;
+        self.source
+            .drop_privileges(&open.used.inode, content, drops_privileges)?;
         let written = open.file.write_at(bytes, offset_bytes);
         // A write that failed may have changed the bytes before the place where it failed.
         content.mark_modified();
@@ -183,22 +200,22 @@ impl Folder {
     ) -> Result<(), Errno> {
         let content = &open.used.content;
         let synced = synced.map_err(|error| sync_errno(&error));
-        let synced = synced.inspect_err(|errno| self.record_failure(open, *errno));
-        let synced = self.report_loss(open, synced);
+        let synced = synced.inspect_err(|errno| self.allocation.record_failure(open, *errno));
+        let synced = self.contents.report_loss(open, synced);
         let below = content.pay_commit(!data_only, || self.sync_below(open, data_only));
         if data_only {
             return synced.and(below);
         }
-        synced.and(below).and(self.take_times(content))
+        synced.and(below).and(self.source.take_times(content))
     }
 
     /// Makes durable what the source itself has of the file.
     fn sync_below(&self, open: &OpenFile, data_only: bool) -> Result<(), Errno> {
         let (content, inode) = (&open.used.content, &open.used.inode);
         if !data_only {
-            self.settle(content)?;
+            self.source.settle(content)?;
         }
-        self.commit_beside(inode, data_only)
+        self.source.commit_beside(inode, data_only)
     }
 
     /// What a close reports to a program: whether a write failed that no sync of the handle has
@@ -206,13 +223,13 @@ impl Folder {
     /// program, and must not get the error instead of the process that syncs. A program that only
     /// reads lost nothing, and an error would make it distrust good bytes.
     pub(crate) fn flush(&self, open: &OpenFile) -> Result<(), Errno> {
-        self.take_times(&open.used.content)?;
+        self.source.take_times(&open.used.content)?;
         if !open.is_writable {
             return Ok(());
         }
         let failure = open.file.as_async().unreported_failure();
         let failure = failure.map_err(|error| sync_errno(&error));
-        failure.inspect_err(|errno| self.record_failure(open, *errno))
+        failure.inspect_err(|errno| self.allocation.record_failure(open, *errno))
     }
 
     /// Gives a range room, takes it away, or makes it zeros.
@@ -232,7 +249,7 @@ impl Folder {
         if !punches && !zeros && !kind.is_empty() {
             return Err(Errno::OPNOTSUPP);
         }
-        self.must_fit(&open.used, end)?;
+        self.source.must_fit(&open.used, end)?;
         let (file, content) = (&open.file, &open.used.content);
         if punches || zeros {
             let discarded = file.discard(offset_bytes..end);
@@ -243,7 +260,7 @@ impl Folder {
             return Ok(());
         }
         // Its mode may forbid to open it once more.
-        let fd = self.files.lend(content.object).ok_or(Errno::STALE)?;
+        let fd = self.source.files.lend(content.object).ok_or(Errno::STALE)?;
         rustix::fs::fallocate(&fd, FallocateFlags::KEEP_SIZE, offset_bytes, length_bytes)?;
         // The kernel keeps the file locked while a program allocates, cuts or writes past the end,
         // so the length cannot change in between.
@@ -272,7 +289,7 @@ impl Folder {
                 .map_err(|error| sync_errno(&error))?;
         }
         // Its mode may forbid to open it once more; nobody reads from where this one stands.
-        let fd = self.files.lend(open.used.content.object);
+        let fd = self.source.files.lend(open.used.content.object);
         rustix::fs::seek(fd.ok_or(Errno::STALE)?, sought.from(offset_bytes))
     }
 }

@@ -4,15 +4,34 @@
 use crate::attributes::attributes;
 use crate::content::Content;
 use crate::fd_cache::InodeFd;
-use crate::folder::Folder;
 use crate::holding::Hold;
 use crate::inode::Inode;
+use crate::parts::{Names, Source};
 use forebay_base::sync::Arc;
 use fuser::{FileAttr, FileType};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-impl Folder {
+impl Source {
+    /// Something of the file other than its bytes has changed: it gets a new time of change.
+    pub(crate) fn metadata_changed(&self, inode: &Arc<Inode>) -> Result<(), Errno> {
+        if let Some(content) = inode.content.get() {
+            content.metadata_changed(self.hold_surely(inode)?)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the time of what was written, if there is one to take. It needs no descriptor.
+    pub(crate) fn take_times(&self, content: &Content) -> Result<(), Errno> {
+        if !content.is_modified() {
+            return Ok(());
+        }
+        let file = self.files.lend(content.object).ok_or(Errno::STALE)?;
+        content.take_times(file, &self.through)
+    }
+}
+
+impl Names {
     /// What the mount reports to the kernel about a file.
     pub(crate) fn describe(&self, held: &InodeFd) -> Result<FileAttr, Errno> {
         let stat = rustix::fs::fstat(held)?;
@@ -27,7 +46,7 @@ impl Folder {
         stat: Stat,
         hold: Hold,
     ) -> Result<FileAttr, Errno> {
-        self.describe_as(inode, stat, || hold(self, inode))
+        self.describe_as(inode, stat, || hold(&self.source, inode))
     }
 
     fn describe_as(
@@ -40,7 +59,7 @@ impl Folder {
             && let Some(content) = inode.content.get()
         {
             let held = hold()?;
-            content.take_times(&held, &self.through)?;
+            content.take_times(&held, &self.source.through)?;
             let changed = if inode.content.is_in_use() {
                 None
             } else {
@@ -53,14 +72,5 @@ impl Folder {
         }
         inode.record_reported_length(stat.st_size as u64);
         Ok(attributes(inode.id, &stat))
-    }
-
-    /// Takes the time of what was written, if there is one to take. It needs no descriptor.
-    pub(crate) fn take_times(&self, content: &Content) -> Result<(), Errno> {
-        if !content.is_modified() {
-            return Ok(());
-        }
-        let file = self.files.lend(content.object).ok_or(Errno::STALE)?;
-        content.take_times(file, &self.through)
     }
 }

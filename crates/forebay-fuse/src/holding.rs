@@ -12,9 +12,9 @@
 
 use crate::content::Content;
 use crate::fd_cache::{InodeFd, is_lacking};
-use crate::folder::Folder;
 use crate::identity::{Identity, identity_of};
 use crate::inode::Inode;
+use crate::parts::Source;
 use crate::reaper::RETIRING;
 use crate::source::PATH_ONLY;
 use forebay_base::Span;
@@ -35,20 +35,20 @@ const WAIT_FOR_REQUESTS: Span = Span::from_millis(500);
 /// Descriptors of other requests, and of files that are closed, become free without a message.
 const LOOK_AGAIN: Span = Span::from_millis(20);
 
-/// How a file is held: [`Folder::hold`] or [`Folder::hold_surely`].
-pub(crate) type Hold = fn(&Folder, &Arc<Inode>) -> Result<InodeFd, Errno>;
+/// How a file is held: [`Source::hold`] or [`Source::hold_surely`].
+pub(crate) type Hold = fn(&Source, &Arc<Inode>) -> Result<InodeFd, Errno>;
 
 /// Folders of folders through which a file is found; more are a circle.
 const DEEPEST: usize = 1 << 16;
 
-impl Folder {
+impl Source {
     /// The file that the kernel knows as `id`, held open for a request.
     pub(crate) fn held(&self, id: u64) -> Result<InodeFd, Errno> {
         self.hold_surely(&self.inode(id)?)
     }
 
     /// Holds a file open for a request, which waits for a descriptor as in
-    /// [`Folder::sparing_surely`].
+    /// [`Source::sparing_surely`].
     pub(crate) fn hold_surely(&self, inode: &Arc<Inode>) -> Result<InodeFd, Errno> {
         self.sparing_surely(|| self.hold(inode))
     }
@@ -163,7 +163,7 @@ impl Folder {
         attempt()
     }
 
-    /// As [`Folder::sparing`], and waits for contents of closed files to be written, and for other
+    /// As [`Source::sparing`], and waits for contents of closed files to be written, and for other
     /// requests, if nothing else helps. Not for tasks, because that wait may be for them.
     pub(crate) fn sparing_surely<T>(
         &self,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fd_cache::FdCache;
+use crate::folder::Folder;
 use crate::names::{ChildName, Fresh};
 use crate::permissions::NewMode;
 use crate::testing::{CALLER, TestFolder, child, until};
@@ -17,15 +18,19 @@ fn descriptors_of_closed_files_are_found_for_whoever_has_none() {
     let bench = TestFolder::new();
     let open = bench.create("closed", 0o600);
     let closed = open.used.inode.clone();
-    bench.folder.write(&open, b"bytes", 0, false).unwrap();
+    bench
+        .folder
+        .open_files
+        .write(&open, b"bytes", 0, false)
+        .unwrap();
     drop(open);
     let attempt = || {
         let is_spared = closed.content.is_empty();
         is_spared.then_some(()).ok_or(Errno::MFILE)
     };
-    assert_eq!(bench.folder.sparing(attempt), Err(Errno::MFILE));
+    assert_eq!(bench.folder.source.sparing(attempt), Err(Errno::MFILE));
     assert!(lock(&closed.cached_fd).fd.is_none(), "it was given back");
-    assert_eq!(bench.folder.sparing_surely(attempt), Ok(()));
+    assert_eq!(bench.folder.source.sparing_surely(attempt), Ok(()));
     let behind = std::fs::read(bench.behind().join("closed"));
     assert_eq!(behind.unwrap(), b"bytes");
     block_on(bench.cache.close()).unwrap();
@@ -37,7 +42,11 @@ fn what_is_written_for_its_descriptors_is_committed_together() {
     let bench = TestFolder::new();
     for name in ["one", "other"] {
         let open = bench.create(name, 0o600);
-        bench.folder.write(&open, b"bytes", 0, false).unwrap();
+        bench
+            .folder
+            .open_files
+            .write(&open, b"bytes", 0, false)
+            .unwrap();
     }
     bench.faults.inject(Fault {
         when: FaultWhen::First(2),
@@ -45,12 +54,12 @@ fn what_is_written_for_its_descriptors_is_committed_together() {
     });
     let folder = bench.folder.clone();
     let caller = forebay_rt::thread::spawn("caller", move || {
-        assert!(folder.spare_by_writing());
+        assert!(folder.source.spare_by_writing());
     });
     until("they wait for each other", || bench.faults.held() == 2);
     assert_eq!(bench.faults.release(), 2);
     caller.unwrap().join();
-    let kept = bench.folder.reaper.closed_files();
+    let kept = bench.folder.source.reaper.closed_files();
     assert!(kept.iter().all(|inode| inode.content.is_empty()));
     block_on(bench.cache.close()).unwrap();
 }
@@ -60,11 +69,11 @@ fn what_loses_its_name_is_not_given_back() {
     let bench = TestFolder::new();
     let inode = bench.create("file", 0o600).used.inode.clone();
     let is_held = || lock(&inode.cached_fd).fd.is_some();
-    bench.folder.pin(&inode);
-    bench.folder.spare();
+    bench.folder.source.pin(&inode);
+    bench.folder.source.spare();
     assert!(is_held(), "invariant M4");
-    bench.folder.unpin(&inode);
-    bench.folder.spare();
+    bench.folder.source.unpin(&inode);
+    bench.folder.source.spare();
     assert!(!is_held());
     block_on(bench.cache.close()).unwrap();
 }
@@ -75,7 +84,7 @@ fn a_shelf_keeps_what_is_used() {
     let (cache, folder) = (FdCache::new(2), &bench.folder);
     let held = |name| {
         let inode = bench.create(name, 0o600).used.inode.clone();
-        folder.hold(&inode).unwrap();
+        folder.source.hold(&inode).unwrap();
         lock(&inode.cached_fd).was_used = false;
         inode
     };
@@ -111,9 +120,9 @@ fn without_descriptors<T>(
     let closed: Vec<_> = closed.collect();
     for closed in &closed {
         let open = bench.create(closed, 0o600);
-        folder.write(&open, b"bytes", 0, false).unwrap();
+        folder.open_files.write(&open, b"bytes", 0, false).unwrap();
     }
-    folder.spare();
+    folder.source.spare();
     let taken = take_all();
     let answer = request(folder);
     drop(taken);
@@ -129,12 +138,12 @@ fn make_requests_without_descriptors(bench: &TestFolder) {
     for name in ["file", "removed", "moved"] {
         std::fs::write(below.join(name), b"there").unwrap();
     }
-    let parent = bench.folder.look_up(child("below")).unwrap().0.id;
+    let parent = bench.folder.names.look_up(child("below")).unwrap().0.id;
     let in_below = |name: &'static str| ChildName {
         parent,
         name: name.as_ref(),
     };
-    let file = bench.folder.look_up(in_below("file")).unwrap().0.id;
+    let file = bench.folder.names.look_up(in_below("file")).unwrap().0.id;
     let (mode, flags) = (
         NewMode {
             bits: 0o700,
@@ -145,30 +154,50 @@ fn make_requests_without_descriptors(bench: &TestFolder) {
     let (moved, new) = (in_below("moved"), in_below("new name"));
     let none = fuser::RenameFlags::empty();
     let fresh = Fresh::Folder { mode };
-    without_descriptors(bench, "lookup", |folder| folder.look_up(in_below("file")));
-    without_descriptors(bench, "getattr", |folder| {
-        folder.held(file).and_then(|held| folder.describe(&held))
+    without_descriptors(bench, "lookup", |folder| {
+        folder.names.look_up(in_below("file"))
     });
-    without_descriptors(bench, "opendir", |folder| folder.open_directory(parent));
+    without_descriptors(bench, "getattr", |folder| {
+        folder
+            .source
+            .held(file)
+            .and_then(|held| folder.names.describe(&held))
+    });
+    without_descriptors(bench, "opendir", |folder| {
+        folder.names.open_directory(parent)
+    });
     without_descriptors(bench, "mkdir", |folder| {
-        folder.make(in_below("new folder"), fresh, CALLER)
+        folder.names.make(in_below("new folder"), fresh, CALLER)
     });
     without_descriptors(bench, "unlink", |folder| {
-        folder.remove(in_below("removed"), false)
+        folder.names.remove(in_below("removed"), false)
     });
-    without_descriptors(bench, "rename", |folder| folder.rename(moved, new, none));
+    without_descriptors(bench, "rename", |folder| {
+        folder.names.rename(moved, new, none)
+    });
     without_descriptors(bench, "link", |folder| {
-        folder.link(file, in_below("second name"))
+        folder.names.link(file, in_below("second name"))
     });
-    without_descriptors(bench, "getxattr", |folder| folder.attribute_names(file, 0));
-    let read = without_descriptors(bench, "open", |folder| folder.open(file, 0, 0));
+    without_descriptors(bench, "getxattr", |folder| {
+        folder.names.attribute_names(file, 0)
+    });
+    let read = without_descriptors(bench, "open", |folder| folder.open_files.open(file, 0, 0));
     let made = without_descriptors(bench, "create", |folder| {
-        folder.create(in_below("made"), mode, flags, CALLER)
+        folder
+            .open_files
+            .create(in_below("made"), mode, flags, CALLER)
     });
-    drop(bench.folder.handles.remove(made.1));
-    let open = bench.folder.handles.file(read).expect("it is open");
-    without_descriptors(bench, "fsync", |folder| folder.sync(&open, false));
-    drop(bench.folder.handles.remove(read));
+    drop(bench.folder.open_files.handles.remove(made.1));
+    let open = bench
+        .folder
+        .open_files
+        .handles
+        .file(read)
+        .expect("it is open");
+    without_descriptors(bench, "fsync", |folder| {
+        folder.open_files.sync(&open, false)
+    });
+    drop(bench.folder.open_files.handles.remove(read));
 }
 
 /// The lack is the whole process's, so this test runs in one of its own.
@@ -208,9 +237,9 @@ fn a_request_waits_for_others_that_have_the_last_descriptors() {
         left -= 1;
         if left > 0 { Err(Errno::NFILE) } else { Ok(()) }
     };
-    assert_eq!(bench.folder.sparing_surely(freed_in_the_end), Ok(()));
+    assert_eq!(bench.folder.source.sparing_surely(freed_in_the_end), Ok(()));
     let never_freed = || Err::<(), _>(Errno::MFILE);
-    let refused = bench.folder.sparing_surely(never_freed);
+    let refused = bench.folder.source.sparing_surely(never_freed);
     assert_eq!(refused, Err(Errno::MFILE), "programs have them all open");
     block_on(bench.cache.close()).unwrap();
 }

@@ -2,8 +2,8 @@
 //!
 //! A write past this length would be taken into memory, but its pages could never be written.
 
-use crate::folder::Folder;
 use crate::handles::ContentUse;
+use crate::parts::Source;
 use rustix::fd::AsFd;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -13,7 +13,7 @@ const SURELY_FITS: u64 = 1 << 24;
 /// No system call can name a place past it.
 const NAMEABLE: u64 = i64::MAX as u64;
 
-impl Folder {
+impl Source {
     /// Refuses a change that reaches `end` if the source takes no file of that length.
     ///
     /// # Errors
@@ -99,14 +99,14 @@ mod tests {
             let refused = beside.set_len(largest + 1).unwrap_err();
             assert_eq!(refused.raw_os_error(), Some(Errno::FBIG.raw_os_error()));
             let short = beside.write_at(b"four", largest - 2).unwrap();
-            let fitting = bench.folder.fitting(&open.used, largest - 2, 4);
+            let fitting = bench.folder.source.fitting(&open.used, largest - 2, 4);
             assert_eq!(fitting, Ok(short));
-            let refused = bench.folder.fitting(&open.used, largest, 1);
+            let refused = bench.folder.source.fitting(&open.used, largest, 1);
             assert_eq!(refused, Err(Errno::FBIG));
-            let refused = bench.folder.must_fit(&open.used, largest + 1);
+            let refused = bench.folder.source.must_fit(&open.used, largest + 1);
             assert_eq!(refused, Err(Errno::FBIG));
         }
-        assert_eq!(bench.folder.must_fit(&open.used, largest), Ok(()));
+        assert_eq!(bench.folder.source.must_fit(&open.used, largest), Ok(()));
         drop(open);
         block_on(bench.cache.close()).unwrap();
     }

@@ -9,9 +9,9 @@
 
 use crate::content::{Content, Slot};
 use crate::fd_cache::InodeFd;
-use crate::folder::Folder;
 use crate::handles::OpenFile;
 use crate::inode::Inode;
+use crate::parts::Contents;
 use forebay_base::sync::{Arc, atomic::Ordering};
 use forebay_rt::say;
 use forebay_store::Failure;
@@ -25,7 +25,7 @@ pub(crate) struct Lost {
     failure: Failure,
 }
 
-impl Folder {
+impl Contents {
     /// Takes the content out if its commits fail for ever, nobody uses it (invariant M2) and all of
     /// it was written to the source.
     pub(crate) fn take_lost(&self, slot: &mut Slot, held: &InodeFd) -> Option<Lost> {
@@ -33,9 +33,9 @@ impl Folder {
             return None;
         }
         let content = slot.content.as_ref()?;
-        let failure = self.files.commit_failure(content.object)?;
+        let failure = self.source.files.commit_failure(content.object)?;
         // If the time cannot be set, it is that of the write-back.
-        let _ = content.settle(held, &self.through);
+        let _ = content.settle(held, &self.source.through);
         if content.is_dirty() {
             return None;
         }
@@ -47,17 +47,17 @@ impl Folder {
     }
 
     /// Lets a content go that was lost.
-    pub(crate) fn let_lost_go(self: &Arc<Folder>, inode: &Arc<Inode>, lost: Lost) {
+    pub(crate) fn let_lost_go(self: &Arc<Contents>, inode: &Arc<Inode>, lost: Lost) {
         let is_new = !lost.content.is_waived();
         self.losses.fetch_add(u64::from(is_new), Ordering::Release);
-        let (folder, inode) = (self.clone(), inode.clone());
-        self.rt.spawn("let lost go", async move {
+        let (contents, inode) = (self.clone(), inode.clone());
+        self.source.rt.spawn("let lost go", async move {
             if is_new {
                 say_loss(&inode, errno_of(lost.failure));
             }
             // Nothing of it is dirty; the cache must not ask for its commit again.
             let _ = lost.content.file.abandon().await;
-            folder.let_go(&inode, &lost.content);
+            contents.source.let_go(&inode, &lost.content);
         });
     }
 
@@ -72,13 +72,14 @@ impl Folder {
     }
 
     /// Lets the content of a file go if it is lost, and returns whether it was.
-    pub(crate) fn give_up_if_lost(self: &Arc<Folder>, inode: &Arc<Inode>) -> bool {
+    pub(crate) fn give_up_if_lost(self: &Arc<Contents>, inode: &Arc<Inode>) -> bool {
         let content = inode.content.get();
-        let is_lost = content.is_some_and(|it| self.files.commit_failure(it.object).is_some());
+        let is_lost =
+            content.is_some_and(|it| self.source.files.commit_failure(it.object).is_some());
         if !is_lost {
             return false;
         }
-        let Ok(held) = self.hold(inode) else {
+        let Ok(held) = self.source.hold(inode) else {
             return false;
         };
         let lost = inode.content.with(|slot| self.take_lost(slot, &held));
@@ -91,7 +92,7 @@ impl Folder {
         let Some(content) = inode.content.get() else {
             return;
         };
-        let Some(failure) = self.files.commit_failure(content.object) else {
+        let Some(failure) = self.source.files.commit_failure(content.object) else {
             return;
         };
         if inode.content.is_in_use() && !content.is_dirty() && content.waive_commit() {
@@ -109,7 +110,7 @@ impl Folder {
     ) -> Result<(), Errno> {
         let (content, inode) = (&open.used.content, &open.used.inode);
         let mut synced = synced;
-        if let Some(failure) = self.files.commit_failure(content.object) {
+        if let Some(failure) = self.source.files.commit_failure(content.object) {
             // The cache does not have the failure if the commit was waived.
             synced = synced.and(Err(errno_of(failure)));
             content.record_loss_reported();

@@ -1,7 +1,6 @@
 //! A mount: from the first request to the last byte written.
 
 use crate::buffers::Buffers;
-use crate::change_gate::ChangeGate;
 use crate::crossing::Crossings;
 use crate::fd_cache::FdCache;
 use crate::folder::Folder;
@@ -10,6 +9,7 @@ use crate::identity::identity_of;
 use crate::inode::InodeTable;
 use crate::mount_point::MountPoint;
 use crate::mounts::name_of;
+use crate::parts::{Allocation, Contents, Names, OpenFiles, Source};
 use crate::permissions::foreign_list;
 use crate::reaper::Limits;
 use crate::reaper::Reaper;
@@ -273,15 +273,13 @@ impl Mount {
             Pools { workers, droppers },
             limits,
         )?;
-        let requests = Requests {
-            folder: folder.clone(),
-        };
+        let requests = Requests(folder.clone());
         let begun = Session::new(requests, &settings.mount_point, &options(settings));
         let mut session = begun.map_err(|source| MountError::Mount {
             path: settings.mount_point.clone(),
             source,
         })?;
-        folder.reaper.set_notifier(session.notifier());
+        folder.source.reaper.set_notifier(session.notifier());
         record_device(&folder, &settings.mount_point);
         let mount_point = MountPoint::new(&settings.mount_point, session.unmount_callable());
         let ended = Arc::new(Gate::new(false));
@@ -290,7 +288,7 @@ impl Mount {
         let served = forebay_rt::thread::spawn("forebay-mount", move || {
             let outcome = session.run();
             served_at.session_ended();
-            served_folder.close_handles();
+            served_folder.open_files.close_handles();
             drop(served_folder);
             // Before anything is printed, which may take a while: the caller waits for the end.
             reported.open();
@@ -374,7 +372,7 @@ impl Mount {
         // The kernel makes the calling thread wait for every write, and the writes wait for other
         // threads here.
         let asked = forebay_rt::thread::spawn("forebay-mapped", move || {
-            folder.take_mapped();
+            folder.source.take_mapped();
             reported.open();
         });
         // It ends when it opens the gate, or with the mount.
@@ -387,22 +385,22 @@ impl Mount {
     /// what was acknowledged is then in the cache. From then on dirty pages are written, and files
     /// that cannot be made durable are given up ([`Mount::losses`]), so that the mount can end.
     pub async fn close(&self) {
-        self.folder.change_gate.close().await;
+        self.folder.contents.change_gate.close().await;
         let folder = self.folder.clone();
-        let write_back = async move { folder.sync_until_settled().await };
-        self.folder.rt.spawn("write back", write_back);
+        let write_back = async move { folder.contents.sync_until_settled().await };
+        self.folder.source.rt.spawn("write back", write_back);
     }
 
     /// How often a file was given up because the source had taken its bytes and could not make
     /// them durable: what was written to it since its last good sync may be lost. Each was named on
     /// standard error.
     pub fn losses(&self) -> u64 {
-        self.folder.losses.load(Ordering::Acquire)
+        self.folder.contents.losses.load(Ordering::Acquire)
     }
 
     /// How full the source is: what of it was refused, and whether it has no room now.
     pub fn fullness(&self) -> Fullness {
-        self.folder.rooms.fullness()
+        self.folder.allocation.rooms.fullness()
     }
 
     /// How often programs were answered with an error, by its name.
@@ -413,12 +411,12 @@ impl Mount {
     /// Writes what is dirty, many files at a time. It returns when each was tried; what failed
     /// stays in the cache, which reports it.
     pub async fn write_back(&self) {
-        self.folder.sync_contents().await;
+        self.folder.contents.sync_contents().await;
     }
 
     /// Sets the times that were shown of written files in the source; to be called at the end.
     pub fn settle(&self) {
-        self.folder.settle_all();
+        self.folder.source.settle_all();
     }
 }
 
@@ -426,9 +424,9 @@ impl Drop for Mount {
     fn drop(&mut self) {
         // The mount may be gone meanwhile, and a caller that drops it does not need the error.
         let _ = self.unmount();
-        self.folder.reaper.stop();
+        self.folder.source.reaper.stop();
         self.folder.workers.stop();
-        self.folder.droppers.stop();
+        self.folder.open_files.droppers.stop();
         if let Some(reaper) = self.reaper.take() {
             reaper.join();
         }
@@ -443,7 +441,7 @@ fn record_device(folder: &Folder, path: &Path) {
     let found = rustix::fs::statx(CWD, path, flags, StatxFlags::empty());
     if let Ok(found) = found {
         let device = makedev(found.stx_dev_major, found.stx_dev_minor);
-        folder.crossings.mounted_as(device);
+        folder.names.crossings.mounted_as(device);
     }
 }
 
@@ -499,28 +497,54 @@ pub(crate) fn build(
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     let root = through.open(source, flags).map_err(failed)?;
     let identity = identity_of(&root).map_err(failed)?;
-    Ok(Arc::new(Folder {
+    let crossings = Crossings::below(&root);
+    let source = Arc::new(Source {
         rt: parts.rt,
+        files: parts.files,
+        inodes: InodeTable::new(root, identity),
+        through,
+        fd_cache: FdCache::new(limits.held),
+        reaper: Reaper::new(),
+        limits,
+    });
+    let names = Arc::new(Names {
+        source: source.clone(),
+        crossings,
+    });
+    let allocation = Arc::new(Allocation {
+        source: source.clone(),
+        cache: parts.cache.clone(),
+        rooms: Rooms::new(settings.source.clone()),
+    });
+    let contents = Arc::new(Contents {
+        source: source.clone(),
         cache: parts.cache,
         store: parts.store,
-        files: parts.files,
-        crossings: Crossings::below(&root),
-        inodes: InodeTable::new(root, identity),
-        handles: HandleTable::default(),
-        through,
-        workers: pools.workers,
-        droppers: pools.droppers,
-        change_gate: Arc::new(ChangeGate::default()),
-        buffers: Arc::new(Buffers::new(settings.shares.request_bytes() as usize)),
-        reaper: Reaper::new(),
-        fd_cache: FdCache::new(limits.held),
-        limits,
-        request_bytes: settings.shares.request_bytes(),
-        rooms: Rooms::new(settings.source.clone()),
+        workers: pools.workers.clone(),
+        change_gate: Arc::default(),
         losses: AtomicU64::new(0),
-        refusals: Arc::new(Refusals::new()),
+    });
+    let open_files = Arc::new(OpenFiles {
+        source: source.clone(),
+        names: names.clone(),
+        contents: contents.clone(),
+        allocation: allocation.clone(),
+        handles: HandleTable::default(),
+        workers: pools.workers.clone(),
+        droppers: pools.droppers,
         open_flags: OnceLock::new(),
         syncs_writes: settings.flags.sync,
+    });
+    Ok(Arc::new(Folder {
+        source,
+        names,
+        contents,
+        allocation,
+        open_files,
+        workers: pools.workers,
+        buffers: Arc::new(Buffers::new(settings.shares.request_bytes() as usize)),
+        request_bytes: settings.shares.request_bytes(),
+        refusals: Arc::new(Refusals::new()),
     }))
 }
 

@@ -1,21 +1,24 @@
-//! Names and attributes, passed through to the source.
+//! Names, and what else is passed through to the source.
 
-use crate::attributes::{time_to_set, unpack_device};
-use crate::content::access_errno;
+use crate::attributes::unpack_device;
 use crate::crossing::place_of;
 use crate::directory::Directory;
 use crate::fd_cache::InodeFd;
-use crate::folder::Folder;
 use crate::holding::Hold;
+use crate::identity::Identity;
 use crate::inode::Inode;
+use crate::losses::name_of;
+use crate::parts::{Names, Source};
 use crate::permissions::{Birth, Caller, NewMode, refusal_to_show};
-use crate::source::{CAPABILITY, Descriptors, Looked, PRIVILEGE_BITS, look};
+use crate::source::{CAPABILITY, Descriptors, Looked, PATH_ONLY, look};
+use forebay_base::hash::{TraceHash, mix};
 use forebay_base::sync::Arc;
-use fuser::{FileAttr, FileType, TimeOrNow};
+use fuser::{FileAttr, FileType};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Stat, Uid, XattrFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Stat, XattrFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// What is about to be made and named.
@@ -24,17 +27,6 @@ pub(crate) enum Fresh<'a> {
     Folder { mode: NewMode },
     Link { target: &'a Path },
     Node { mode: NewMode, device: u32 },
-}
-
-/// Which attributes of a file to change.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Changes {
-    pub(crate) mode: Option<u32>,
-    pub(crate) user: Option<u32>,
-    pub(crate) group: Option<u32>,
-    pub(crate) length_bytes: Option<u64>,
-    pub(crate) accessed: Option<TimeOrNow>,
-    pub(crate) modified: Option<TimeOrNow>,
 }
 
 /// An extended attribute that is to be set.
@@ -53,7 +45,7 @@ pub(crate) struct ChildName<'a> {
     pub(crate) name: &'a OsStr,
 }
 
-impl Folder {
+impl Names {
     /// Looks at the file `name` in the folder `parent`, which is asked of its file system unless it
     /// is in the mount itself.
     ///
@@ -65,39 +57,77 @@ impl Folder {
         let (device, _) = found.identity.place;
         if self
             .crossings
-            .is_up_to_date(device, self.inodes.root_device())?
+            .is_up_to_date(device, self.source.inodes.root_device())?
         {
             return Ok(found);
         }
         look(parent.as_fd(), name, AtFlags::empty())
     }
 
+    /// Learns what numbers of the device of `found` are made of, which was found as `name` in the
+    /// folder `parent`. They have to be the same after the next start, or a backup would read every
+    /// file again.
+    pub(crate) fn learn_device(&self, found: &Identity, parent: &InodeFd, name: &OsStr) {
+        let (device, _) = found.place;
+        if !self.source.inodes.is_new(device) {
+            return;
+        }
+        let opened = rustix::fs::openat(parent, name, PATH_ONLY, Mode::empty());
+        let system = opened.and_then(rustix::fs::fstatvfs);
+        let seed = match system {
+            // Where a file system has a number of its own, that is the same wherever it is mounted.
+            Ok(system) if system.f_fsid != 0 => mix(system.f_fsid),
+            _ => {
+                let mut seed = TraceHash::default();
+                let path = name_of(parent).join(name);
+                let bytes = path.as_os_str().as_bytes();
+                for byte in bytes {
+                    seed.note(u64::from(*byte));
+                }
+                seed.value()
+            }
+        };
+        self.source.inodes.record_device(device, seed);
+    }
+
+    /// Takes note that the file at the place of `found` is `found`, if it is still the same file.
+    pub(crate) fn recognize(&self, found: &Identity, parent: &InodeFd) {
+        let Some(known) = self.source.inodes.at(found.place) else {
+            return;
+        };
+        if known.identity() != *found && self.source.is_still(&known, found, parent) {
+            self.source.inodes.renew(&known, *found);
+        }
+    }
+
     /// Finds a file by its name, and counts one more look-up of it.
     pub(crate) fn look_up(&self, child: ChildName<'_>) -> Result<(Arc<Inode>, Stat), Errno> {
-        let parent = self.held(child.parent)?;
+        let parent = self.source.held(child.parent)?;
         self.look_up_in(&parent, child.name)
     }
 
-    /// As [`Folder::look_up`], in a folder that is held.
+    /// As [`Names::look_up`], in a folder that is held.
     fn look_up_in(&self, parent: &InodeFd, name: &OsStr) -> Result<(Arc<Inode>, Stat), Errno> {
         let found = self.look_outside(parent, name)?;
         self.learn_device(&found.identity, parent, name);
         self.recognize(&found.identity, parent);
-        let inode = self.inodes.look_up(found.identity, parent, name);
+        let inode = self.source.inodes.look_up(found.identity, parent, name);
         inode.record_appends_only(found.appends_only);
-        parent.listing.told(self.rt.now());
-        self.unpin(&inode);
-        self.reaper.looked_up(self.inodes.len(), self.limits);
+        parent.listing.told(self.source.rt.now());
+        self.source.unpin(&inode);
+        self.source
+            .reaper
+            .looked_up(self.source.inodes.len(), self.source.limits);
         Ok((inode, found.stat))
     }
 
-    /// As [`Folder::look_up`], with the attributes for the kernel.
+    /// As [`Names::look_up`], with the attributes for the kernel.
     pub(crate) fn look_up_described(&self, child: ChildName<'_>) -> Result<FileAttr, Errno> {
-        let parent = self.held(child.parent)?;
-        self.look_up_described_in(&parent, child.name, Folder::hold_surely)
+        let parent = self.source.held(child.parent)?;
+        self.look_up_described_in(&parent, child.name, Source::hold_surely)
     }
 
-    /// As [`Folder::look_up_described`], in a folder that is held. The file is held by `hold`.
+    /// As [`Names::look_up_described`], in a folder that is held. The file is held by `hold`.
     pub(crate) fn look_up_described_in(
         &self,
         parent: &InodeFd,
@@ -108,7 +138,7 @@ impl Folder {
         self.describe_found(&inode, stat, hold).inspect_err(|_| {
             // Without an answer the kernel does not know the file, and there is no content that
             // could be left behind.
-            let _ = self.inodes.forget(inode.id, 1);
+            let _ = self.source.inodes.forget(inode.id, 1);
         })
     }
 
@@ -119,7 +149,7 @@ impl Folder {
         fresh: Fresh<'_>,
         caller: Caller,
     ) -> Result<FileAttr, Errno> {
-        let parent = self.held(child.parent)?;
+        let parent = self.source.held(child.parent)?;
         let at = parent.as_fd();
         let birth = match fresh {
             Fresh::Folder { mode } => {
@@ -147,15 +177,15 @@ impl Folder {
             self.adopt(held, &parent, birth, caller)?;
             self.describe(held)
         };
-        let reported = self.hold_surely(&inode);
+        let reported = self.source.hold_surely(&inode);
         let reported = reported.and_then(|held| adopted(&held));
         // The kernel forgets only files that it knows.
-        reported.inspect_err(|_| drop(self.inodes.forget(inode.id, 1)))
+        reported.inspect_err(|_| drop(self.source.inodes.forget(inode.id, 1)))
     }
 
     /// Takes a name away: of a folder if `is_folder`, otherwise of anything else.
     pub(crate) fn remove(&self, child: ChildName<'_>, is_folder: bool) -> Result<(), Errno> {
-        let parent = self.held(child.parent)?;
+        let parent = self.source.held(child.parent)?;
         let flags = if is_folder {
             AtFlags::REMOVEDIR
         } else {
@@ -167,10 +197,10 @@ impl Folder {
         if removed.is_err()
             && let Some(inode) = loses_name
         {
-            self.unpin(inode);
+            self.source.unpin(inode);
         }
         removed?;
-        known.map_or(Ok(()), |inode| self.metadata_changed(&inode))
+        known.map_or(Ok(()), |inode| self.source.metadata_changed(&inode))
     }
 
     /// Keeps the descriptor of a file that may lose the name by which it would be found again
@@ -181,19 +211,19 @@ impl Folder {
         child: ChildName<'_>,
     ) -> Option<&'a Arc<Inode>> {
         let called = known.filter(|inode| inode.is_called(child.parent, child.name));
-        called.inspect(|inode| self.pin(inode))
+        called.inspect(|inode| self.source.pin(inode))
     }
 
     /// The file behind a name, if the kernel knows it.
     fn known(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Option<Arc<Inode>> {
-        self.inodes.at(place_of(parent, name).ok()?)
+        self.source.inodes.at(place_of(parent, name).ok()?)
     }
 
     /// Remembers a new name of a file, instead of the one that it may have lost.
     fn record_name(&self, parent: &InodeFd, name: &OsStr) {
         if let Some(inode) = self.known(parent.as_fd(), name) {
             inode.set_name(parent, name);
-            self.unpin(&inode);
+            self.source.unpin(&inode);
         }
     }
 
@@ -204,7 +234,7 @@ impl Folder {
         to: ChildName<'_>,
         flags: fuser::RenameFlags,
     ) -> Result<(), Errno> {
-        let (parent, new_parent) = (self.held(from.parent)?, self.held(to.parent)?);
+        let (parent, new_parent) = (self.source.held(from.parent)?, self.source.held(to.parent)?);
         let flags = RenameFlags::from_bits(flags.bits()).ok_or(Errno::INVAL)?;
         let moved = self.known(parent.as_fd(), from.name);
         let replaced = self.known(new_parent.as_fd(), to.name);
@@ -221,7 +251,7 @@ impl Folder {
         );
         if renamed.is_err() {
             for inode in pinned.into_iter().flatten() {
-                self.unpin(inode);
+                self.source.unpin(inode);
             }
         }
         renamed?;
@@ -229,117 +259,37 @@ impl Folder {
         if flags.contains(RenameFlags::EXCHANGE) {
             self.record_name(&parent, from.name);
         }
-        moved.map_or(Ok(()), |inode| self.metadata_changed(&inode))
+        moved.map_or(Ok(()), |inode| self.source.metadata_changed(&inode))
     }
 
     /// Gives a file one more name.
     pub(crate) fn link(&self, id: u64, to: ChildName<'_>) -> Result<FileAttr, Errno> {
-        let inode = self.held(id)?;
-        let parent = self.held(to.parent)?;
+        let inode = self.source.held(id)?;
+        let parent = self.source.held(to.parent)?;
         let is_symlink = inode.kind == FileType::Symlink;
-        self.through
+        self.source
+            .through
             .link(&inode, is_symlink, parent.as_fd(), to.name)?;
-        self.metadata_changed(&inode)?;
-        self.look_up_described_in(&parent, to.name, Folder::hold_surely)
+        self.source.metadata_changed(&inode)?;
+        self.look_up_described_in(&parent, to.name, Source::hold_surely)
     }
 
     /// The target of a symbolic link.
     pub(crate) fn read_link(&self, id: u64) -> Result<Vec<u8>, Errno> {
-        let inode = self.held(id)?;
+        let inode = self.source.held(id)?;
         Ok(rustix::fs::readlinkat(&inode, "", Vec::new())?.into_bytes())
-    }
-
-    /// Changes what is known of a file.
-    pub(crate) fn change(
-        self: &Arc<Folder>,
-        id: u64,
-        changes: Changes,
-        caller: Caller,
-    ) -> Result<FileAttr, Errno> {
-        let inode = self.held(id)?;
-        if let Some(length_bytes) = changes.length_bytes {
-            self.cut(&inode, length_bytes, caller)?;
-        }
-        if changes.user.is_some() || changes.group.is_some() {
-            let user = changes.user.map(Uid::from_raw);
-            let group = changes.group.map(Gid::from_raw);
-            rustix::fs::chownat(&inode, "", user, group, AtFlags::EMPTY_PATH)?;
-        }
-        if let Some(mode) = changes.mode {
-            self.through.change_mode(&inode, mode)?;
-            if mode & PRIVILEGE_BITS != 0
-                && let Some(content) = inode.content.get()
-            {
-                content.mark_set_id();
-            }
-        }
-        let sets_times = changes.accessed.is_some() || changes.modified.is_some();
-        if sets_times {
-            self.set_times(&inode, changes)?;
-        } else {
-            self.metadata_changed(&inode)?;
-        }
-        self.describe(&inode)
-    }
-
-    fn set_times(&self, inode: &InodeFd, changes: Changes) -> Result<(), Errno> {
-        let (accessed, modified) = (time_to_set(changes.accessed), time_to_set(changes.modified));
-        if let Some(content) = inode.content.get() {
-            return content.set_times(inode, &self.through, accessed, modified);
-        }
-        if inode.kind != FileType::Symlink {
-            return self.through.set_times(inode, accessed, modified);
-        }
-        let times = rustix::fs::Timestamps {
-            last_access: accessed,
-            last_modification: modified,
-        };
-        rustix::fs::utimensat(inode, "", &times, AtFlags::EMPTY_PATH)
-    }
-
-    /// Makes a file `length_bytes` long.
-    fn cut(
-        self: &Arc<Folder>,
-        inode: &InodeFd,
-        length_bytes: u64,
-        caller: Caller,
-    ) -> Result<(), Errno> {
-        if inode.kind != FileType::RegularFile {
-            return Err(Errno::INVAL);
-        }
-        let inside = self.change_gate.enter().ok_or(Errno::SHUTDOWN)?;
-        let used = match self.use_content(inode, true) {
-            Ok(used) => used,
-            Err(Errno::ACCESS) => return self.cut_passed(inode, length_bytes, Errno::ACCESS),
-            Err(errno) => return Err(errno),
-        };
-        self.must_fit(&used, length_bytes)?;
-        self.drop_privileges(inode, &used.content, caller.user != 0)?;
-        let file = used.content.file.blocking();
-        let cut = file
-            .truncate(length_bytes)
-            .map_err(|error| access_errno(&error));
-        used.content.mark_modified();
-        drop(inside);
-        cut
-    }
-
-    /// Something of the file other than its bytes has changed: it gets a new time of change.
-    fn metadata_changed(&self, inode: &Arc<Inode>) -> Result<(), Errno> {
-        if let Some(content) = inode.content.get() {
-            content.metadata_changed(self.hold_surely(inode)?)?;
-        }
-        Ok(())
     }
 
     /// Opens a folder for reading its entries. True if the kernel may keep them, or use those that
     /// it has kept.
     pub(crate) fn open_directory(&self, id: u64) -> Result<(Directory, bool), Errno> {
-        let held = self.held(id)?;
+        let held = self.source.held(id)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = self.sparing_surely(|| rustix::fs::openat(&held, ".", flags, Mode::empty()))?;
+        let fd = self
+            .source
+            .sparing_surely(|| rustix::fs::openat(&held, ".", flags, Mode::empty()))?;
         let stat = rustix::fs::fstat(&fd)?;
-        let may_be_kept = held.listing.may_be_kept(&stat, self.rt.now());
+        let may_be_kept = held.listing.may_be_kept(&stat, self.source.rt.now());
         Ok((Directory::new(held, fd), may_be_kept))
     }
 
@@ -351,7 +301,7 @@ impl Folder {
         caller: Caller,
     ) -> Result<(), Errno> {
         let Attribute { name, value, flags } = attribute;
-        let inode = self.held(id)?;
+        let inode = self.source.held(id)?;
         let flags = XattrFlags::from_bits(flags as u32).ok_or(Errno::INVAL)?;
         rustix::fs::setxattr(Descriptors::path(&inode), name, value, flags)?;
         if name == CAPABILITY
@@ -360,7 +310,7 @@ impl Folder {
             content.mark_capable();
         }
         self.list_was_set(&inode, name, caller)?;
-        self.metadata_changed(&inode)
+        self.source.metadata_changed(&inode)
     }
 
     /// The value of an extended attribute, of `size_bytes` at most; its length alone for 0.
@@ -370,7 +320,7 @@ impl Folder {
         name: &OsStr,
         size_bytes: usize,
     ) -> Result<AttributeAnswer, Errno> {
-        let inode = self.held(id)?;
+        let inode = self.source.held(id)?;
         let path = Descriptors::path(&inode);
         let refused = |errno| refusal_to_show(name, errno);
         if size_bytes == 0 {
@@ -389,7 +339,7 @@ impl Folder {
         id: u64,
         size_bytes: usize,
     ) -> Result<AttributeAnswer, Errno> {
-        let inode = self.held(id)?;
+        let inode = self.source.held(id)?;
         let path = Descriptors::path(&inode);
         if size_bytes == 0 {
             let length = rustix::fs::listxattr_query(path)?;
@@ -403,9 +353,9 @@ impl Folder {
 
     /// Removes an extended attribute.
     pub(crate) fn remove_attribute(&self, id: u64, name: &OsStr) -> Result<(), Errno> {
-        let inode = self.held(id)?;
+        let inode = self.source.held(id)?;
         rustix::fs::removexattr(Descriptors::path(&inode), name)?;
-        self.metadata_changed(&inode)
+        self.source.metadata_changed(&inode)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Files that the mount may write and not read, as the user that serves it.
 
+use crate::changes::Changes;
 use crate::data::Sought;
 use crate::handles::Handle;
-use crate::names::Changes;
 use crate::testing::{CALLER, TestFolder, child, without_privileges};
 use forebay_rt::block_on;
 use rustix::fs::OFlags;
@@ -27,11 +27,12 @@ fn a_file_that_may_only_be_written_is_written() {
     give_to_caller(&bench, "drop-box", 0o200);
     let folder = bench.folder.clone();
     without_privileges(move || {
-        let (inode, _) = folder.look_up(child("drop-box")).unwrap();
+        let (inode, _) = folder.names.look_up(child("drop-box")).unwrap();
         let handle = folder
+            .open_files
             .open(inode.id, OFlags::WRONLY.bits() as i32, 0)
             .unwrap();
-        let Some(Handle::Passed(passed)) = folder.handles.remove(handle) else {
+        let Some(Handle::Passed(passed)) = folder.open_files.handles.remove(handle) else {
             panic!("the cache cannot read it");
         };
         assert_eq!(passed.write(b"AFTER", 1), Ok(5));
@@ -45,8 +46,17 @@ fn a_file_that_may_only_be_written_is_written() {
             accessed: None,
             modified: None,
         };
-        assert_eq!(folder.change(inode.id, cut, CALLER).unwrap().size, 3);
-        let refused = folder.open(inode.id, OFlags::RDWR.bits() as i32, 0);
+        assert_eq!(
+            folder
+                .open_files
+                .change(inode.id, cut, CALLER)
+                .unwrap()
+                .size,
+            3
+        );
+        let refused = folder
+            .open_files
+            .open(inode.id, OFlags::RDWR.bits() as i32, 0);
         assert_eq!(refused, Err(rustix::io::Errno::ACCESS));
     });
     assert_eq!(
@@ -69,14 +79,14 @@ fn a_file_that_is_born_without_rights_is_used_by_its_maker() {
             mask: 0,
         };
         let flags = OFlags::WRONLY.bits() as i32;
-        let made = folder.create(child("born"), mode, flags, CALLER);
+        let made = folder.open_files.create(child("born"), mode, flags, CALLER);
         let (_, handle) = made.unwrap();
-        let open = folder.handles.file(handle).unwrap();
-        folder.write(&open, b"bytes", 0, false).unwrap();
-        folder.allocate(&open, 0, 100_000, 0).unwrap();
-        assert_eq!(folder.seek(&open, 0, Sought::Data), Ok(0));
-        folder.sync(&open, false).unwrap();
-        drop((open, folder.handles.remove(handle)));
+        let open = folder.open_files.handles.file(handle).unwrap();
+        folder.open_files.write(&open, b"bytes", 0, false).unwrap();
+        folder.open_files.allocate(&open, 0, 100_000, 0).unwrap();
+        assert_eq!(folder.open_files.seek(&open, 0, Sought::Data), Ok(0));
+        folder.open_files.sync(&open, false).unwrap();
+        drop((open, folder.open_files.handles.remove(handle)));
         block_on(cache.sync()).unwrap();
     });
     assert_eq!(

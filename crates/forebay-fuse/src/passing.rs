@@ -1,16 +1,16 @@
 //! Changes of bytes that pass the pages that the kernel has of a file, and such pages when the
 //! kernel returns them.
 
-use crate::folder::Folder;
 use crate::handles::OpenFile;
 use crate::kernel_pages::Passage;
+use crate::parts::OpenFiles;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::Arc;
 use fuser::{FopenFlags, INodeNo};
 use rustix::io::Errno;
 use std::ops::Range;
 
-impl Folder {
+impl OpenFiles {
     /// Whether files are opened past the kernel's cache. If they are not, the kernel keeps its
     /// pages in step itself, and keeps them locked while it writes through.
     fn passes_pages(&self) -> bool {
@@ -28,10 +28,10 @@ impl Folder {
     /// Makes `change`, which changes bytes of `range`. Once the kernel has no page from before it,
     /// calls `done` with its result.
     pub(crate) fn change_bytes(
-        self: &Arc<Folder>,
+        self: &Arc<OpenFiles>,
         open: Arc<OpenFile>,
         range: Range<u64>,
-        change: impl FnOnce(&Folder, &OpenFile) -> Result<(), Errno>,
+        change: impl FnOnce(&OpenFiles, &OpenFile) -> Result<(), Errno>,
         done: impl FnOnce(Result<(), Errno>) + Send + 'static,
     ) {
         if !self.passes_pages() {
@@ -48,9 +48,9 @@ impl Folder {
         }
         // The kernel waits for pages that it fetches and returns, and we answer these requests: so
         // no thread that answers may wait for the kernel.
-        let folder = self.clone();
+        let files = self.clone();
         self.droppers.leave(Box::new(move || {
-            folder.drop_pages(&open, range, passage);
+            files.drop_pages(&open, range, passage);
             drop(open);
             done(changed);
         }));
@@ -61,7 +61,9 @@ impl Folder {
         let page = PAGE_BYTES as u64;
         let start = range.start / page * page;
         let (offset, length) = (i64::try_from(start), i64::try_from(range.end - start));
-        if let (Some(notifier), Ok(offset), Ok(length)) = (self.reaper.notifier(), offset, length) {
+        if let (Some(notifier), Ok(offset), Ok(length)) =
+            (self.source.reaper.notifier(), offset, length)
+        {
             // If the kernel no longer knows the file, it has no pages of it.
             let _ = notifier.inval_inode(INodeNo(open.used.inode.id), offset, length);
         }

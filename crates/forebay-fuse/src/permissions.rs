@@ -6,8 +6,8 @@
 
 use crate::content::Content;
 use crate::fd_cache::InodeFd;
-use crate::folder::Folder;
 use crate::inode::Inode;
+use crate::parts::{Names, Source};
 use crate::source::{CAPABILITY, Descriptors, PERMISSION_BITS};
 use forebay_base::sync::Arc;
 use fuser::{FileType, INodeNo};
@@ -104,43 +104,7 @@ pub(crate) fn refusal_to_show(name: &OsStr, errno: Errno) -> Errno {
     }
 }
 
-impl Folder {
-    /// Gives a new file to its maker, with the mode that was asked for. `added` are the bits that
-    /// it was made with beyond it.
-    pub(crate) fn adopt(
-        &self,
-        inode: &InodeFd,
-        parent: &Stat,
-        birth: Option<(Birth, u32)>,
-        caller: Caller,
-    ) -> Result<(), Errno> {
-        let made = rustix::fs::fstat(inode)?;
-        let inherits = parent.st_mode & SET_GROUP != 0;
-        let group = if inherits { made.st_gid } else { caller.group };
-        let mut mode = made.st_mode;
-        let is_others = made.st_uid != caller.user || made.st_gid != group;
-        if is_others && rustix::process::geteuid().is_root() {
-            let (user, group) = (Uid::from_raw(caller.user), Gid::from_raw(group));
-            rustix::fs::chownat(inode, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?;
-            // It may have lost bits.
-            mode = rustix::fs::fstat(inode)?.st_mode;
-        }
-        let Some((birth, added)) = birth else {
-            return Ok(());
-        };
-        let is_folder = inode.kind == FileType::Directory;
-        let kept = if is_folder {
-            made.st_mode & SET_GROUP
-        } else {
-            0
-        };
-        let wanted = birth.settled(&made, added, kept);
-        if mode & PERMISSION_BITS != wanted {
-            self.through.change_mode(inode, wanted)?;
-        }
-        Ok(())
-    }
-
+impl Source {
     /// Takes from a changed file what a change takes away: its capabilities, and set-user-ID and
     /// set-group-ID if `drops_ids`; unless it is known to have none.
     pub(crate) fn drop_privileges(
@@ -181,6 +145,44 @@ impl Folder {
         self.reaper.attributes_changed(INodeNo(inode.id));
         Ok(())
     }
+}
+
+impl Names {
+    /// Gives a new file to its maker, with the mode that was asked for. `added` are the bits that
+    /// it was made with beyond it.
+    pub(crate) fn adopt(
+        &self,
+        inode: &InodeFd,
+        parent: &Stat,
+        birth: Option<(Birth, u32)>,
+        caller: Caller,
+    ) -> Result<(), Errno> {
+        let made = rustix::fs::fstat(inode)?;
+        let inherits = parent.st_mode & SET_GROUP != 0;
+        let group = if inherits { made.st_gid } else { caller.group };
+        let mut mode = made.st_mode;
+        let is_others = made.st_uid != caller.user || made.st_gid != group;
+        if is_others && rustix::process::geteuid().is_root() {
+            let (user, group) = (Uid::from_raw(caller.user), Gid::from_raw(group));
+            rustix::fs::chownat(inode, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?;
+            // It may have lost bits.
+            mode = rustix::fs::fstat(inode)?.st_mode;
+        }
+        let Some((birth, added)) = birth else {
+            return Ok(());
+        };
+        let is_folder = inode.kind == FileType::Directory;
+        let kept = if is_folder {
+            made.st_mode & SET_GROUP
+        } else {
+            0
+        };
+        let wanted = birth.settled(&made, added, kept);
+        if mode & PERMISSION_BITS != wanted {
+            self.source.through.change_mode(inode, wanted)?;
+        }
+        Ok(())
+    }
 
     /// Takes set-group-ID from a file when a user that is not in its group sets its access list.
     /// The kernel would ask for that in a form of the request that the protocol's library cannot
@@ -203,13 +205,13 @@ impl Folder {
             return Ok(());
         }
         let left = stat.st_mode & PERMISSION_BITS & !SET_GROUP;
-        kernel_drops(self.through.change_mode(inode, left))
+        kernel_drops(self.source.through.change_mode(inode, left))
     }
 
     /// The further groups of a thread; none if they cannot be read.
     fn groups_of(&self, thread: u32) -> Vec<u32> {
         let path = Path::new("/proc").join(thread.to_string()).join("status");
-        let status = self.sparing_surely(|| {
+        let status = self.source.sparing_surely(|| {
             let read = std::fs::read_to_string(&path);
             read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
         });

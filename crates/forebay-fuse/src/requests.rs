@@ -1,17 +1,19 @@
 //! The kernel's requests, one function each; `names` and `data` do the work.
 
 use crate::attributes::{kind, unknown};
+use crate::changes::Changes;
 use crate::content::access_errno;
 use crate::data::Sought;
 use crate::directory::Room;
 use crate::folder::Folder;
 use crate::handles::PassedFile;
 use crate::handles::{Handle, OpenFile};
-use crate::names::{Attribute, AttributeAnswer, Changes, ChildName, Fresh};
+use crate::names::{Attribute, AttributeAnswer, ChildName, Fresh};
+use crate::parts::{OpenFiles, Source};
 use crate::permissions::Caller;
 use crate::permissions::NewMode;
 use crate::refusals::Refusals;
-use crate::write_sync::WriteSync;
+use crate::write_request::{WriteRequest, answer_written};
 use forebay_base::sync::Arc;
 use fuser::{
     BsdFileFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
@@ -23,6 +25,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
+use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
@@ -41,8 +44,14 @@ const GENERATION: Generation = Generation(0);
 
 /// A folder as the protocol's library sees it.
 #[derive(Debug)]
-pub(crate) struct Requests {
-    pub(crate) folder: Arc<Folder>,
+pub(crate) struct Requests(pub(crate) Arc<Folder>);
+
+impl Deref for Requests {
+    type Target = Folder;
+
+    fn deref(&self) -> &Folder {
+        &self.0
+    }
 }
 
 fn caller(request: &Request) -> Caller {
@@ -86,21 +95,13 @@ fn answer_empty(refusals: &Refusals, reply: ReplyEmpty, result: Result<(), Errno
     }
 }
 
-/// Answers with how many bytes were written.
-fn answer_written(refusals: &Refusals, reply: ReplyWrite, result: Result<u32, Errno>) {
-    match result {
-        Ok(length_bytes) => reply.written(length_bytes),
-        Err(errno) => reply.error(refusals.answer(errno)),
-    }
-}
-
 impl Requests {
     fn file(&self, handle: FileHandle) -> Result<Arc<OpenFile>, Errno> {
-        self.folder.handles.file(handle.0).ok_or(Errno::BADF)
+        self.open_files.handles.file(handle.0).ok_or(Errno::BADF)
     }
 
     fn open_flags(&self) -> FopenFlags {
-        *self.folder.open_flags.get_or_init(FopenFlags::empty)
+        *self.open_files.open_flags.get_or_init(FopenFlags::empty)
     }
 
     /// The flags of a handle that was opened with `asked`. The close of a handle that only reads
@@ -119,14 +120,14 @@ impl Requests {
         &self,
         reply: ReplyEmpty,
         handle: FileHandle,
-        job: impl FnOnce(&Folder, &OpenFile) -> Result<(), Errno> + Send + 'static,
+        job: impl FnOnce(&OpenFiles, &OpenFile) -> Result<(), Errno> + Send + 'static,
     ) {
         match self.file(handle) {
-            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
+            Err(errno) => reply.error(self.refusals.answer(errno)),
             Ok(open) => {
-                let folder = self.folder.clone();
-                self.folder.workers.run(move || {
-                    let result = job(&folder, &open);
+                let folder = self.0.clone();
+                self.workers.run(move || {
+                    let result = job(&folder.open_files, &open);
                     drop(open);
                     answer_empty(&folder.refusals, reply, result);
                 });
@@ -141,8 +142,8 @@ impl Requests {
         handle: FileHandle,
         job: impl FnOnce(&PassedFile) -> Result<(), Errno> + Send + 'static,
     ) {
-        let refusals = self.folder.refusals.clone();
-        self.folder.with_passed(handle.0, move |passed| {
+        let refusals = self.refusals.clone();
+        self.open_files.with_passed(handle.0, move |passed| {
             answer_empty(&refusals, reply, passed.and_then(job));
         });
     }
@@ -170,10 +171,10 @@ impl Filesystem for Requests {
             // otherwise.
             FopenFlags::empty()
         };
-        let set = self.folder.open_flags.set(flags);
+        let set = self.open_files.open_flags.set(flags);
         set.expect("a session is begun once");
         let nearest = |_nearest| io::Error::from(io::ErrorKind::InvalidInput);
-        let most = self.folder.request_bytes;
+        let most = self.request_bytes;
         config.set_max_write(most).map_err(nearest)?;
         let background = config.set_max_background(BACKGROUND_REQUESTS);
         background
@@ -183,15 +184,15 @@ impl Filesystem for Requests {
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         answer_entry(
-            &self.folder.refusals,
+            &self.refusals,
             reply,
-            self.folder.look_up_described(child(parent, name)),
+            self.names.look_up_described(child(parent, name)),
         );
     }
 
     fn forget(&self, _request: &Request, id: INodeNo, count: u64) {
-        if let Some(inode) = self.folder.inodes.forget(id.0, count) {
-            self.folder.forgotten(&inode);
+        if let Some(inode) = self.source.inodes.forget(id.0, count) {
+            self.contents.forgotten(&inode);
         }
     }
 
@@ -202,10 +203,10 @@ impl Filesystem for Requests {
         _handle: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
-        let found = self.folder.held(id.0);
-        match found.and_then(|held| self.folder.describe(&held)) {
+        let found = self.source.held(id.0);
+        match found.and_then(|held| self.names.describe(&held)) {
             Ok(attributes) => reply.attr(&VALID, &attributes),
-            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
+            Err(errno) => reply.error(self.refusals.answer(errno)),
         }
     }
 
@@ -236,19 +237,19 @@ impl Filesystem for Requests {
             accessed,
             modified,
         };
-        let (folder, caller) = (self.folder.clone(), caller(request));
-        self.folder
-            .workers
-            .run(move || match folder.change(id.0, changes, caller) {
+        let (folder, caller) = (self.0.clone(), caller(request));
+        self.workers.run(
+            move || match folder.open_files.change(id.0, changes, caller) {
                 Ok(attributes) => reply.attr(&VALID, &attributes),
                 Err(errno) => reply.error(folder.refusals.answer(errno)),
-            });
+            },
+        );
     }
 
     fn readlink(&self, _request: &Request, id: INodeNo, reply: ReplyData) {
-        match self.folder.read_link(id.0) {
+        match self.names.read_link(id.0) {
             Ok(target) => reply.data(&target),
-            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
+            Err(errno) => reply.error(self.refusals.answer(errno)),
         }
     }
 
@@ -264,10 +265,8 @@ impl Filesystem for Requests {
     ) {
         let mode = NewMode { bits: mode, mask };
         let fresh = Fresh::Node { mode, device };
-        let made = self
-            .folder
-            .make(child(parent, name), fresh, caller(request));
-        answer_entry(&self.folder.refusals, reply, made);
+        let made = self.names.make(child(parent, name), fresh, caller(request));
+        answer_entry(&self.refusals, reply, made);
     }
 
     fn mkdir(
@@ -281,25 +280,23 @@ impl Filesystem for Requests {
     ) {
         let mode = NewMode { bits: mode, mask };
         let fresh = Fresh::Folder { mode };
-        let made = self
-            .folder
-            .make(child(parent, name), fresh, caller(request));
-        answer_entry(&self.folder.refusals, reply, made);
+        let made = self.names.make(child(parent, name), fresh, caller(request));
+        answer_entry(&self.refusals, reply, made);
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         answer_empty(
-            &self.folder.refusals,
+            &self.refusals,
             reply,
-            self.folder.remove(child(parent, name), false),
+            self.names.remove(child(parent, name), false),
         );
     }
 
     fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         answer_empty(
-            &self.folder.refusals,
+            &self.refusals,
             reply,
-            self.folder.remove(child(parent, name), true),
+            self.names.remove(child(parent, name), true),
         );
     }
 
@@ -312,10 +309,8 @@ impl Filesystem for Requests {
         reply: ReplyEntry,
     ) {
         let fresh = Fresh::Link { target };
-        let made = self
-            .folder
-            .make(child(parent, name), fresh, caller(request));
-        answer_entry(&self.folder.refusals, reply, made);
+        let made = self.names.make(child(parent, name), fresh, caller(request));
+        answer_entry(&self.refusals, reply, made);
     }
 
     fn rename(
@@ -329,11 +324,7 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         let (from, to) = (child(parent, name), child(new_parent, new_name));
-        answer_empty(
-            &self.folder.refusals,
-            reply,
-            self.folder.rename(from, to, flags),
-        );
+        answer_empty(&self.refusals, reply, self.names.rename(from, to, flags));
     }
 
     fn link(
@@ -345,16 +336,16 @@ impl Filesystem for Requests {
         reply: ReplyEntry,
     ) {
         answer_entry(
-            &self.folder.refusals,
+            &self.refusals,
             reply,
-            self.folder.link(id.0, child(parent, name)),
+            self.names.link(id.0, child(parent, name)),
         );
     }
 
     fn open(&self, request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        match self.folder.open(id.0, flags.0, request.pid()) {
+        match self.open_files.open(id.0, flags.0, request.pid()) {
             Ok(handle) => reply.opened(FileHandle(handle), self.open_flags_for(flags)),
-            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
+            Err(errno) => reply.error(self.refusals.answer(errno)),
         }
     }
 
@@ -370,14 +361,14 @@ impl Filesystem for Requests {
     ) {
         let mode = NewMode { bits: mode, mask };
         let made = self
-            .folder
+            .open_files
             .create(child(parent, name), mode, flags, caller(request));
         match made {
             Ok((attributes, handle)) => {
                 let (handle, flags) = (FileHandle(handle), self.open_flags());
                 reply.created(&VALID, &attributes, GENERATION, handle, flags);
             }
-            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
+            Err(errno) => reply.error(self.refusals.answer(errno)),
         }
     }
 
@@ -393,18 +384,16 @@ impl Filesystem for Requests {
         reply: ReplyData,
     ) {
         let Ok(open) = self.file(handle) else {
-            return self
-                .folder
-                .read_passed(handle.0, offset_bytes, size_bytes, reply);
+            return self.read_passed(handle.0, offset_bytes, size_bytes, reply);
         };
         if lock_owner.is_none() {
             // Reads by programs name an owner of locks, so this one is for a page that the kernel
             // keeps.
             let end = offset_bytes.saturating_add(u64::from(size_bytes));
-            self.folder.fills_pages(&open, offset_bytes..end);
+            self.open_files.fills_pages(&open, offset_bytes..end);
         }
-        let (buffers, refusals) = (self.folder.buffers.clone(), self.folder.refusals.clone());
-        self.folder.begin("read", async move {
+        let (buffers, refusals) = (self.buffers.clone(), self.refusals.clone());
+        self.source.begin("read", async move {
             let mut buffer = buffers.take(size_bytes as usize).await;
             let wanted = &mut buffer[..size_bytes as usize];
             match open.file.as_async().read_at(wanted, offset_bytes).await {
@@ -426,61 +415,48 @@ impl Filesystem for Requests {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let Some(inside) = self.folder.change_gate.enter() else {
-            return reply.error(self.folder.refusals.answer(Errno::SHUTDOWN));
+        let Some(inside) = self.contents.change_gate.enter() else {
+            return reply.error(self.refusals.answer(Errno::SHUTDOWN));
         };
-        let (folder, refusals) = (self.folder.clone(), self.folder.refusals.clone());
+        let refusals = self.refusals.clone();
         let Ok(open) = self.file(handle) else {
             let done = move |written| {
                 drop(inside);
                 answer_written(&refusals, reply, written);
             };
             let data = data.to_vec();
-            return self.folder.write_passed(handle.0, offset_bytes, data, done);
+            return self
+                .open_files
+                .write_passed(handle.0, offset_bytes, data, done);
         };
-        let drops_privileges = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let is_returned = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         // What lies past the largest length is not written, as below.
-        let fitting = match self.folder.fitting(&open.used, offset_bytes, data.len()) {
+        let fitting = match self.source.fitting(&open.used, offset_bytes, data.len()) {
             Ok(fitting) => fitting,
-            Err(errno) => return reply.error(self.folder.refusals.answer(errno)),
+            Err(errno) => return reply.error(self.refusals.answer(errno)),
         };
         let data = &data[..fitting];
-        let job = move |data: &[u8]| {
-            let granted = match folder.room_for(&open, offset_bytes, data.len(), is_returned) {
-                Ok(granted) => granted,
-                Err(errno) => return reply.error(refusals.answer(errno)),
-            };
-            let data = &data[..granted];
-            let range = offset_bytes..offset_bytes.saturating_add(granted as u64);
-            let sync = WriteSync::asked(flags.0, &folder, &open, range.clone());
-            let length_bytes = granted as u32;
-            let done = move |written: Result<(), Errno>| {
-                let written = written.and_then(|()| sync.map_or(Ok(()), WriteSync::run));
-                drop(inside);
-                answer_written(&refusals, reply, written.map(|()| length_bytes));
-            };
-            if is_returned {
-                let taken = folder.take_returned(&open, data, offset_bytes, drops_privileges);
-                drop(open);
-                return done(taken);
-            }
-            let write = |folder: &Folder, open: &OpenFile| {
-                folder.write(open, data, offset_bytes, drops_privileges)
-            };
-            folder.change_bytes(open, range, write, done);
+        let write = WriteRequest {
+            files: self.open_files.clone(),
+            refusals,
+            open,
+            offset_bytes,
+            flags: flags.0,
+            is_returned: write_flags.contains(WriteFlags::FUSE_WRITE_CACHE),
+            drops_privileges: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
+            inside,
+            reply,
         };
-        if let Some(_seat) = self.folder.workers.seat() {
-            return job(data);
+        if let Some(_seat) = self.workers.seat() {
+            return write.run(data);
         }
-        let Some(room) = self.folder.workers.room_for_copy(data.len()) else {
+        let Some(room) = self.workers.room_for_copy(data.len()) else {
             // So many writers wait that this write is done here, and a reader may have to wait.
-            return job(data);
+            return write.run(data);
         };
         // The next request needs the memory of this one.
         let data = data.to_vec();
-        self.folder.workers.leave(Box::new(move || {
-            job(&data);
+        self.workers.leave(Box::new(move || {
+            write.run(&data);
             drop(room);
         }));
     }
@@ -494,7 +470,7 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         match self.file(handle) {
-            Ok(open) => answer_empty(&self.folder.refusals, reply, self.folder.flush(&open)),
+            Ok(open) => answer_empty(&self.refusals, reply, self.open_files.flush(&open)),
             Err(_) => self.run_passed(reply, handle, |_passed| Ok(())),
         }
     }
@@ -509,7 +485,7 @@ impl Filesystem for Requests {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        drop(self.folder.handles.remove(handle.0));
+        drop(self.open_files.handles.remove(handle.0));
         reply.ok();
     }
 
@@ -524,19 +500,19 @@ impl Filesystem for Requests {
         if self.file(handle).is_err() {
             return self.run_passed(reply, handle, move |passed| passed.sync(data_only));
         }
-        self.run(reply, handle, move |folder, open| {
-            folder.sync(open, data_only)
+        self.run(reply, handle, move |files, open| {
+            files.sync(open, data_only)
         });
     }
 
     fn opendir(&self, _request: &Request, id: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        match self.folder.open_directory(id.0) {
+        match self.names.open_directory(id.0) {
             Ok((directory, may_be_kept)) => {
                 let handle = Handle::Directory(Arc::new(directory));
-                let handle = self.folder.handles.insert(handle);
+                let handle = self.open_files.handles.insert(handle);
                 reply.opened(FileHandle(handle), listing_flags(may_be_kept));
             }
-            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
+            Err(errno) => reply.error(self.refusals.answer(errno)),
         }
     }
 
@@ -548,8 +524,8 @@ impl Filesystem for Requests {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let Some(directory) = self.folder.handles.directory(handle.0) else {
-            return reply.error(self.folder.refusals.answer(Errno::BADF));
+        let Some(directory) = self.open_files.handles.directory(handle.0) else {
+            return reply.error(self.refusals.answer(Errno::BADF));
         };
         let walked = directory.walk(offset, |entry| {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
@@ -559,7 +535,7 @@ impl Filesystem for Requests {
         });
         match walked {
             Ok(()) => reply.ok(),
-            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
+            Err(errno) => reply.error(self.refusals.answer(errno)),
         }
     }
 
@@ -571,8 +547,8 @@ impl Filesystem for Requests {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let Some(directory) = self.folder.handles.directory(handle.0) else {
-            return reply.error(self.folder.refusals.answer(Errno::BADF));
+        let Some(directory) = self.open_files.handles.directory(handle.0) else {
+            return reply.error(self.refusals.answer(Errno::BADF));
         };
         let walked = directory.walk(offset, |entry| {
             let bytes = entry.file_name().to_bytes();
@@ -585,8 +561,8 @@ impl Filesystem for Requests {
                 // What cannot be described now is looked up when a program asks for it, and
                 // that look-up waits for a descriptor if there is none.
                 let found = &directory.held;
-                let hold = Folder::hold;
-                self.folder.look_up_described_in(found, name, hold).ok()
+                let hold = Source::hold;
+                self.names.look_up_described_in(found, name, hold).ok()
             };
             let number = looked_up.map_or(INodeNo(0), |attributes| attributes.ino);
             let shown = looked_up.unwrap_or(unknown(entry.ino(), kind(entry.file_type())));
@@ -594,15 +570,15 @@ impl Filesystem for Requests {
                 return Room::Left;
             }
             if looked_up.is_some()
-                && let Some(inode) = self.folder.inodes.forget(number.0, 1)
+                && let Some(inode) = self.source.inodes.forget(number.0, 1)
             {
-                self.folder.forgotten(&inode);
+                self.contents.forgotten(&inode);
             }
             Room::Full
         });
         match walked {
             Ok(()) => reply.ok(),
-            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
+            Err(errno) => reply.error(self.refusals.answer(errno)),
         }
     }
 
@@ -614,7 +590,7 @@ impl Filesystem for Requests {
         _flags: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        drop(self.folder.handles.remove(handle.0));
+        drop(self.open_files.handles.remove(handle.0));
         reply.ok();
     }
 
@@ -626,17 +602,16 @@ impl Filesystem for Requests {
         _data_only: bool,
         reply: ReplyEmpty,
     ) {
-        let Some(directory) = self.folder.handles.directory(handle.0) else {
-            return reply.error(self.folder.refusals.answer(Errno::BADF));
+        let Some(directory) = self.open_files.handles.directory(handle.0) else {
+            return reply.error(self.refusals.answer(Errno::BADF));
         };
-        let refusals = self.folder.refusals.clone();
-        self.folder
-            .workers
+        let refusals = self.refusals.clone();
+        self.workers
             .run(move || answer_empty(&refusals, reply, directory.sync()));
     }
 
     fn statfs(&self, _request: &Request, id: INodeNo, reply: ReplyStatfs) {
-        let found = self.folder.held(id.0);
+        let found = self.source.held(id.0);
         match found.and_then(rustix::fs::fstatvfs) {
             Ok(room) => reply.statfs(
                 room.f_blocks,
@@ -648,7 +623,7 @@ impl Filesystem for Requests {
                 room.f_namemax as u32,
                 room.f_frsize as u32,
             ),
-            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
+            Err(errno) => reply.error(self.refusals.answer(errno)),
         }
     }
 
@@ -664,9 +639,9 @@ impl Filesystem for Requests {
     ) {
         let caller = caller(request);
         let set = self
-            .folder
+            .names
             .set_attribute(id.0, Attribute { name, value, flags }, caller);
-        answer_empty(&self.folder.refusals, reply, set);
+        answer_empty(&self.refusals, reply, set);
     }
 
     fn getxattr(
@@ -677,26 +652,26 @@ impl Filesystem for Requests {
         size_bytes: u32,
         reply: ReplyXattr,
     ) {
-        match self.folder.attribute(id.0, name, size_bytes as usize) {
+        match self.names.attribute(id.0, name, size_bytes as usize) {
             Ok(AttributeAnswer::Length(length_bytes)) => reply.size(length_bytes),
             Ok(AttributeAnswer::Value(value)) => reply.data(&value),
-            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
+            Err(errno) => reply.error(self.refusals.answer(errno)),
         }
     }
 
     fn listxattr(&self, _request: &Request, id: INodeNo, size_bytes: u32, reply: ReplyXattr) {
-        match self.folder.attribute_names(id.0, size_bytes as usize) {
+        match self.names.attribute_names(id.0, size_bytes as usize) {
             Ok(AttributeAnswer::Length(length_bytes)) => reply.size(length_bytes),
             Ok(AttributeAnswer::Value(names)) => reply.data(&names),
-            Err(errno) => reply.error(self.folder.refusals.answer(errno)),
+            Err(errno) => reply.error(self.refusals.answer(errno)),
         }
     }
 
     fn removexattr(&self, _request: &Request, id: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         answer_empty(
-            &self.folder.refusals,
+            &self.refusals,
             reply,
-            self.folder.remove_attribute(id.0, name),
+            self.names.remove_attribute(id.0, name),
         );
     }
 
@@ -710,24 +685,26 @@ impl Filesystem for Requests {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let Some(inside) = self.folder.change_gate.enter() else {
-            return reply.error(self.folder.refusals.answer(Errno::SHUTDOWN));
+        let Some(inside) = self.contents.change_gate.enter() else {
+            return reply.error(self.refusals.answer(Errno::SHUTDOWN));
         };
         let Ok(open) = self.file(handle) else {
             let range = offset_bytes..offset_bytes.saturating_add(length_bytes);
             return self.run_passed(reply, handle, move |passed| passed.allocate(mode, range));
         };
-        let folder = self.folder.clone();
-        self.folder.workers.run(move || {
+        let folder = self.0.clone();
+        self.workers.run(move || {
             let range = offset_bytes..offset_bytes.saturating_add(length_bytes);
-            let allocate = |folder: &Folder, open: &OpenFile| {
-                folder.allocate(open, offset_bytes, length_bytes, mode)
+            let allocate = |files: &OpenFiles, open: &OpenFile| {
+                files.allocate(open, offset_bytes, length_bytes, mode)
             };
             let refusals = folder.refusals.clone();
-            folder.change_bytes(open, range, allocate, move |allocated| {
-                drop(inside);
-                answer_empty(&refusals, reply, allocated);
-            });
+            folder
+                .open_files
+                .change_bytes(open, range, allocate, move |allocated| {
+                    drop(inside);
+                    answer_empty(&refusals, reply, allocated);
+                });
         });
     }
 
@@ -745,23 +722,21 @@ impl Filesystem for Requests {
         let sought = match whence {
             SEEK_DATA => Sought::Data,
             SEEK_HOLE => Sought::Hole,
-            _ => return reply.error(self.folder.refusals.answer(Errno::INVAL)),
+            _ => return reply.error(self.refusals.answer(Errno::INVAL)),
         };
         let Ok(offset_bytes) = u64::try_from(offset_bytes) else {
-            return reply.error(self.folder.refusals.answer(Errno::NXIO));
+            return reply.error(self.refusals.answer(Errno::NXIO));
         };
         let Ok(open) = self.file(handle) else {
-            return self
-                .folder
-                .seek_passed(handle.0, sought.from(offset_bytes), reply);
+            return self.seek_passed(handle.0, sought.from(offset_bytes), reply);
         };
-        let folder = self.folder.clone();
-        self.folder
-            .workers
-            .run(move || match folder.seek(&open, offset_bytes, sought) {
+        let folder = self.0.clone();
+        self.workers.run(
+            move || match folder.open_files.seek(&open, offset_bytes, sought) {
                 Ok(offset_bytes) => reply.offset(offset_bytes as i64),
                 Err(errno) => reply.error(folder.refusals.answer(errno)),
-            });
+            },
+        );
     }
 }
 
@@ -775,7 +750,7 @@ mod tests {
     fn only_a_handle_that_reads_is_closed_without_a_word() {
         let bench = TestFolder::new();
         let folder = bench.folder.clone();
-        let requests = Requests { folder };
+        let requests = Requests(folder);
         let is_silent = |access: OFlags| {
             let flags = requests.open_flags_for(OpenFlags(access.bits() as i32));
             flags.contains(FopenFlags::FOPEN_NOFLUSH)

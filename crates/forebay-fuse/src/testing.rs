@@ -129,10 +129,13 @@ impl TestFolder {
             bits: mode,
             mask: 0,
         };
-        let made = self.folder.create(child(name), mode, flags, CALLER);
+        let made = self
+            .folder
+            .open_files
+            .create(child(name), mode, flags, CALLER);
         let (_told, handle) = made.unwrap();
         // It is closed when the test drops it.
-        match self.folder.handles.remove(handle) {
+        match self.folder.open_files.handles.remove(handle) {
             Some(Handle::File(open)) => open,
             other => panic!("{other:?} is no file"),
         }
@@ -141,14 +144,14 @@ impl TestFolder {
     /// Does what the reaper does with a closed file in excess.
     pub(crate) async fn retire(folder: Arc<Folder>, inode: Arc<Inode>) {
         let permit = Arc::new(Permits::new(1)).acquire_owned(1).await;
-        folder.retire(inode, permit).await;
+        folder.contents.clone().retire(inode, permit).await;
     }
 }
 
 impl Drop for TestFolder {
     fn drop(&mut self) {
         self.folder.workers.stop();
-        self.folder.droppers.stop();
+        self.folder.open_files.droppers.stop();
         self.workers.drain(..).for_each(Joiner::join);
     }
 }

@@ -1,7 +1,7 @@
 //! Contents that are let go while others use their files.
 
+use crate::changes::Changes;
 use crate::content::Content;
-use crate::names::Changes;
 use crate::testing::{CALLER, TestFolder, until};
 use forebay_base::sync::Arc;
 use forebay_rt::block_on;
@@ -25,7 +25,7 @@ fn a_file_that_is_cut_while_it_is_let_go_is_committed_before_it_is_closed() {
     let folder = &bench.folder;
     let open = bench.create("file", 0o600);
     let bytes = vec![7; 65_536];
-    folder.write(&open, &bytes, 0, false).unwrap();
+    folder.open_files.write(&open, &bytes, 0, false).unwrap();
     let inode = open.used.inode.clone();
     drop(open);
     bench.faults.inject(Fault {
@@ -37,7 +37,10 @@ fn a_file_that_is_cut_while_it_is_let_go_is_committed_before_it_is_closed() {
         block_on(TestFolder::retire(retiring, retired));
     });
     until("it is not committed", || bench.faults.held() == 1);
-    folder.change(inode.id, cut_to(4096), CALLER).unwrap();
+    folder
+        .open_files
+        .change(inode.id, cut_to(4096), CALLER)
+        .unwrap();
     assert_eq!(bench.faults.release(), 1);
     retire.unwrap().join();
     until("it is never let go", || {
@@ -67,7 +70,11 @@ fn a_file_whose_names_are_not_counted_is_never_taken_for_a_removed_one() {
             .content
             .with(|slot| slot.content = Some(Arc::new(told)));
         std::fs::remove_file(bench.behind().join(name)).unwrap();
-        assert_eq!(bench.folder.is_nameless(&inode), is_nameless, "{name}");
+        assert_eq!(
+            bench.folder.contents.is_nameless(&inode),
+            is_nameless,
+            "{name}"
+        );
     }
     block_on(bench.cache.close()).unwrap();
 }
@@ -77,13 +84,17 @@ fn a_file_whose_names_are_not_counted_is_never_taken_for_a_removed_one() {
 #[test]
 fn a_folder_ends_though_the_kernel_never_told_of_a_last_close() {
     let bench = TestFolder::new();
-    let folder = Arc::downgrade(&bench.folder);
+    let contents = Arc::downgrade(&bench.folder.contents);
     let inode = bench.create("file", 0o600).used.inode.clone();
-    bench.folder.open(inode.id, 0, CALLER.thread).unwrap();
+    bench
+        .folder
+        .open_files
+        .open(inode.id, 0, CALLER.thread)
+        .unwrap();
     assert!(inode.content.is_in_use());
-    bench.folder.close_handles();
+    bench.folder.open_files.close_handles();
     assert!(!inode.content.is_in_use());
     block_on(bench.cache.close()).unwrap();
     drop((bench, inode));
-    until("something holds the folder", || folder.strong_count() == 0);
+    until("something holds it", || contents.strong_count() == 0);
 }

@@ -13,13 +13,13 @@ fn a_file_that_may_not_be_read_is_synced() {
         let open = bench.create(&format!("file-{mode:o}"), mode);
         let (folder, asked) = (bench.folder.clone(), open.clone());
         without_privileges(move || {
-            folder.write(&asked, b"bytes", 0, false).unwrap();
-            assert_eq!(folder.sync(&asked, true), Ok(()), "{mode:o}");
-            folder.write(&asked, b"more", 5, false).unwrap();
-            assert_eq!(folder.sync(&asked, false), Ok(()), "{mode:o}");
+            folder.open_files.write(&asked, b"bytes", 0, false).unwrap();
+            assert_eq!(folder.open_files.sync(&asked, true), Ok(()), "{mode:o}");
+            folder.open_files.write(&asked, b"more", 5, false).unwrap();
+            assert_eq!(folder.open_files.sync(&asked, false), Ok(()), "{mode:o}");
         });
-        let held = bench.folder.hold(&open.used.inode).unwrap();
-        let reported = bench.folder.describe(&held).unwrap();
+        let held = bench.folder.source.hold(&open.used.inode).unwrap();
+        let reported = bench.folder.names.describe(&held).unwrap();
         assert_eq!((reported.size, u32::from(reported.perm)), (9, mode));
     }
     block_on(bench.cache.close()).unwrap();
@@ -31,8 +31,11 @@ fn a_hole_is_found_in_a_file_that_may_not_be_read() {
     let open = bench.create("file", 0o200);
     let folder = bench.folder.clone();
     without_privileges(move || {
-        folder.write(&open, &[7; 4096], 0, false).unwrap();
-        assert_eq!(folder.seek(&open, 0, Sought::Hole), Ok(4096));
+        folder
+            .open_files
+            .write(&open, &[7; 4096], 0, false)
+            .unwrap();
+        assert_eq!(folder.open_files.seek(&open, 0, Sought::Hole), Ok(4096));
     });
     block_on(bench.cache.close()).unwrap();
 }
@@ -49,7 +52,10 @@ fn a_file_that_somebody_else_makes_first_is_not_opened_unasked() {
     let flags = OFlags::RDWR | OFlags::CREATE;
     let made = |flags: OFlags| {
         let flags = flags.bits() as i32;
-        bench.folder.create(child("secret"), mode, flags, CALLER)
+        bench
+            .folder
+            .open_files
+            .create(child("secret"), mode, flags, CALLER)
     };
     assert_eq!(made(flags).map(|_| ()), Err(Errno::STALE));
     assert_eq!(made(flags | OFlags::EXCL).map(|_| ()), Err(Errno::EXIST));

@@ -1,6 +1,8 @@
 //! Names and attributes, as the kernel asks for them.
 
 use super::*;
+use crate::changes::Changes;
+use crate::folder::Folder;
 use crate::inode::ROOT;
 use crate::source::PERMISSION_BITS;
 use crate::testing::{CALLER, TestFolder, child, without_privileges};
@@ -19,7 +21,7 @@ fn changes() -> Changes {
 }
 
 fn mode_of(folder: &Folder, inode: &Arc<Inode>) -> u32 {
-    let held = folder.hold(inode).unwrap();
+    let held = folder.source.hold(inode).unwrap();
     rustix::fs::fstat(held).unwrap().st_mode & PERMISSION_BITS
 }
 
@@ -40,15 +42,21 @@ fn a_program_is_written_and_cut_by_a_mount_without_privileges() {
     let folder = bench.folder.clone();
     let (asked, other) = (inode.clone(), folder.clone());
     without_privileges(move || {
-        folder.change(asked.id, privileged, CALLER).unwrap();
-        folder.write(&open, b"bytes", 0, true).unwrap();
+        folder
+            .open_files
+            .change(asked.id, privileged, CALLER)
+            .unwrap();
+        folder.open_files.write(&open, b"bytes", 0, true).unwrap();
         assert_eq!(mode_of(&folder, &asked), 0o755);
-        folder.change(asked.id, privileged, CALLER).unwrap();
-        folder.change(asked.id, cut, CALLER).unwrap();
+        folder
+            .open_files
+            .change(asked.id, privileged, CALLER)
+            .unwrap();
+        folder.open_files.change(asked.id, cut, CALLER).unwrap();
         assert_eq!(mode_of(&folder, &asked), 0o755);
     });
-    let held = other.hold(&inode).unwrap();
-    assert_eq!(other.describe(&held).unwrap().size, 3);
+    let held = other.source.hold(&inode).unwrap();
+    assert_eq!(other.names.describe(&held).unwrap().size, 3);
     block_on(bench.cache.close()).unwrap();
 }
 
@@ -69,27 +77,32 @@ fn a_file_is_known_by_the_name_that_it_was_given_last() {
         mask: 0,
     };
     let fresh = Fresh::Folder { mode };
-    let below = folder.make(child("folder"), fresh, CALLER).unwrap().ino.0;
+    let below = folder
+        .names
+        .make(child("folder"), fresh, CALLER)
+        .unwrap()
+        .ino
+        .0;
     let to = ChildName {
         parent: below,
         name: "new".as_ref(),
     };
     let plain = fuser::RenameFlags::empty();
-    folder.rename(child("one"), to, plain).unwrap();
+    folder.names.rename(child("one"), to, plain).unwrap();
     assert_eq!(name_of(one), (below, "new".into()));
     let exchange = fuser::RenameFlags::RENAME_EXCHANGE;
-    folder.rename(child("other"), to, exchange).unwrap();
+    folder.names.rename(child("other"), to, exchange).unwrap();
     assert_eq!(name_of(other), (below, "new".into()));
     assert_eq!(name_of(one), (ROOT, "other".into()));
-    let gone = folder.rename(child("none"), child("other"), plain);
+    let gone = folder.names.rename(child("none"), child("other"), plain);
     assert_eq!(gone, Err(Errno::NOENT));
     assert_eq!(name_of(one), (ROOT, "other".into()));
 }
 
 /// Asks about a file as a kernel that knows it as `id` does.
 fn size_of(folder: &Folder, id: u64) -> Result<u64, Errno> {
-    let held = folder.held(id)?;
-    folder.describe(&held).map(|reported| reported.size)
+    let held = folder.source.held(id)?;
+    folder.names.describe(&held).map(|reported| reported.size)
 }
 
 #[test]
@@ -100,31 +113,34 @@ fn files_are_found_again_when_their_descriptors_were_given_back() {
     std::fs::write(bench.behind().join("a/b/file"), b"bytes").unwrap();
     let look = |parent, name: &str| {
         let name = name.as_ref();
-        let reported = folder.look_up_described(ChildName { parent, name });
+        let reported = folder.names.look_up_described(ChildName { parent, name });
         reported.unwrap().ino.0
     };
     let a = look(ROOT, "a");
     let b = look(a, "b");
     let file = look(b, "file");
-    folder.spare();
+    folder.source.spare();
     assert_eq!(size_of(folder, file), Ok(5));
     // A folder on the way is moved, and the file too, by us.
     let plain = fuser::RenameFlags::empty();
-    folder.rename(child("a"), child("other"), plain).unwrap();
+    folder
+        .names
+        .rename(child("a"), child("other"), plain)
+        .unwrap();
     let from = ChildName {
         parent: b,
         name: "file".as_ref(),
     };
-    folder.rename(from, child("moved"), plain).unwrap();
-    folder.spare();
+    folder.names.rename(from, child("moved"), plain).unwrap();
+    folder.source.spare();
     assert_eq!(size_of(folder, file), Ok(5));
     // Another file replaces it below: the new one is not mistaken for it.
     let behind = bench.behind();
     std::fs::write(behind.join("new"), b"another").unwrap();
     std::fs::rename(behind.join("new"), behind.join("moved")).unwrap();
-    folder.spare();
+    folder.source.spare();
     assert_eq!(size_of(folder, file), Err(Errno::STALE));
-    let found = folder.look_up_described(child("moved")).unwrap();
+    let found = folder.names.look_up_described(child("moved")).unwrap();
     assert_eq!(found.size, 7);
     assert_ne!(found.ino.0, file);
     block_on(bench.cache.close()).unwrap();
@@ -138,27 +154,29 @@ fn invariant_m4_a_file_that_loses_its_name_keeps_its_descriptor() {
     for name in ["removed", "replaced", "other", "kept"] {
         std::fs::write(bench.behind().join(name), name).unwrap();
     }
-    let look = |name| folder.look_up_described(child(name)).unwrap().ino.0;
+    let look = |name| folder.names.look_up_described(child(name)).unwrap().ino.0;
     let [removed, replaced, kept] = ["removed", "replaced", "kept"].map(look);
-    folder.remove(child("removed"), false).unwrap();
+    folder.names.remove(child("removed"), false).unwrap();
     let plain = fuser::RenameFlags::empty();
-    let moved = folder.rename(child("other"), child("replaced"), plain);
+    let moved = folder
+        .names
+        .rename(child("other"), child("replaced"), plain);
     moved.unwrap();
     assert!(
-        folder.remove(child("kept"), true).is_err(),
+        folder.names.remove(child("kept"), true).is_err(),
         "it is no folder"
     );
-    folder.spare();
+    folder.source.spare();
     assert_eq!(size_of(folder, removed), Ok(7));
     assert_eq!(size_of(folder, replaced), Ok(8));
-    let fd_of = |id| lock(&folder.inode(id).unwrap().cached_fd).fd.clone();
+    let fd_of = |id| lock(&folder.source.inode(id).unwrap().cached_fd).fd.clone();
     assert!(fd_of(removed).is_some(), "invariant M4");
     assert!(fd_of(kept).is_none());
     // A file with content is found by its content.
     let open = bench.create("open", 0o600);
-    folder.write(&open, b"bytes", 0, false).unwrap();
+    folder.open_files.write(&open, b"bytes", 0, false).unwrap();
     std::fs::remove_file(bench.behind().join("open")).unwrap();
-    folder.spare();
+    folder.source.spare();
     assert_eq!(size_of(folder, open.used.inode.id), Ok(5));
     drop(open);
     block_on(bench.cache.close()).unwrap();
@@ -173,11 +191,11 @@ fn an_open_folder_is_found_though_it_was_moved_below() {
     for change in ["moved", "replaced", "removed"] {
         std::fs::create_dir(behind.join(change)).unwrap();
         std::fs::write(behind.join(change).join("file"), b"bytes").unwrap();
-        let id = folder.look_up_described(child(change)).unwrap().ino.0;
+        let id = folder.names.look_up_described(child(change)).unwrap().ino.0;
         let open = [0; 2].map(|_| {
             // Each program that opens it looks it up again.
-            folder.spare();
-            folder.open_directory(id).unwrap().0
+            folder.source.spare();
+            folder.names.open_directory(id).unwrap().0
         });
         match change {
             "removed" => std::fs::remove_dir_all(behind.join(change)).unwrap(),
@@ -188,13 +206,13 @@ fn an_open_folder_is_found_though_it_was_moved_below() {
         }
         let [first, second] = open;
         drop(first);
-        folder.spare();
-        assert!(folder.held(id).is_ok(), "{change}");
+        folder.source.spare();
+        assert!(folder.source.held(id).is_ok(), "{change}");
         let inside = ChildName {
             parent: id,
             name: "file".as_ref(),
         };
-        let found = folder.look_up_described(inside);
+        let found = folder.names.look_up_described(inside);
         match change {
             "removed" => assert_eq!(found.unwrap_err(), Errno::NOENT),
             _ => assert_eq!(found.unwrap().size, 5, "{change}"),
@@ -210,9 +228,9 @@ fn an_open_folder_is_found_though_it_was_moved_below() {
             _ => assert_eq!(entries, 3, "{change}"),
         }
         drop(second);
-        folder.spare();
+        folder.source.spare();
         // It can no longer be found by any descriptor, and is looked up again.
-        assert_eq!(folder.held(id).unwrap_err(), Errno::STALE);
+        assert_eq!(folder.source.held(id).unwrap_err(), Errno::STALE);
         let _ = std::fs::remove_dir_all(behind.join("elsewhere"));
     }
     block_on(bench.cache.close()).unwrap();
@@ -230,15 +248,23 @@ fn the_first_write_takes_capabilities_away() {
         // Only root may set them.
         return;
     }
-    let (inode, _) = bench.folder.look_up(child("file")).unwrap();
+    let (inode, _) = bench.folder.names.look_up(child("file")).unwrap();
     let flags = OFlags::RDWR.bits() as i32;
-    let handle = bench.folder.open(inode.id, flags, CALLER.thread).unwrap();
-    let open = bench.folder.handles.file(handle).unwrap();
+    let handle = bench
+        .folder
+        .open_files
+        .open(inode.id, flags, CALLER.thread)
+        .unwrap();
+    let open = bench.folder.open_files.handles.file(handle).unwrap();
     assert!(rustix::fs::getxattr_query(&behind, CAPABILITY).is_ok());
-    bench.folder.write(&open, b"other", 0, false).unwrap();
+    bench
+        .folder
+        .open_files
+        .write(&open, b"other", 0, false)
+        .unwrap();
     let asked = rustix::fs::getxattr_query(&behind, CAPABILITY);
     assert_eq!(asked, Err(Errno::NODATA));
     drop(open);
-    drop(bench.folder.handles.remove(handle));
+    drop(bench.folder.open_files.handles.remove(handle));
     block_on(bench.cache.close()).unwrap();
 }
