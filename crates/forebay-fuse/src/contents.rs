@@ -52,8 +52,7 @@ impl Source {
     /// be opened.
     fn commit_all(&self, inode: &Inode) -> Result<(), Errno> {
         let root = self.held(ROOT)?;
-        let (device, _) = inode.identity().place;
-        if device != root.identity().place.0 {
+        if inode.identity().place.device != root.identity().place.device {
             // Its own file system may have no folder that we may open.
             return Err(Errno::ACCESS);
         }

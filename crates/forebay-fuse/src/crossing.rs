@@ -1,10 +1,11 @@
 //! Where the folder below leads to other file systems, and never into the mount itself: a thread
 //! that answers the kernel would wait for itself, and no signal ends that.
 
+use crate::identity::Place;
 use crate::mounts::{self, leads_to};
 use forebay_base::sync::{Mutex, lock};
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, StatxFlags, major, makedev, minor};
+use rustix::fs::{AtFlags, StatxFlags, major, minor};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -80,9 +81,8 @@ impl Crossings {
 }
 
 /// The device and the number of the file `name`, as far as the kernel knows them.
-pub(crate) fn place_of(parent: impl AsFd, name: &OsStr) -> Result<(u64, u64), Errno> {
+pub(crate) fn place_of(parent: impl AsFd, name: &OsStr) -> Result<Place, Errno> {
     let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
     let found = rustix::fs::statx(parent, name, flags, StatxFlags::INO)?;
-    let device = makedev(found.stx_dev_major, found.stx_dev_minor);
-    Ok((device, found.stx_ino))
+    Ok(Place::of(&found))
 }

@@ -3,11 +3,11 @@
 use crate::content::{Content, access_errno, sync_errno};
 use crate::handles::ContentUse;
 use crate::handles::{Handle, OpenFile};
+use crate::identity::Place;
 use crate::inode::Inode;
 use crate::names::ChildName;
 use crate::parts::OpenFiles;
-use crate::permissions::Caller;
-use crate::permissions::NewMode;
+use crate::permissions::{Caller, MadeMode, NewMode};
 use forebay::SyncError;
 use forebay_base::sync::Arc;
 use fuser::{FileAttr, FileType};
@@ -106,6 +106,7 @@ impl OpenFiles {
         let flags = OFlags::from_bits_retain(flags as u32);
         let birth = mode.in_folder(parent.as_fd())?;
         let bits = Mode::from_raw_mode(birth.bits() | OURS);
+        let mode = MadeMode { birth, added: OURS };
         let how = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = self.source.sparing_surely(|| {
             rustix::fs::openat(parent.as_fd(), child.name, how | OFlags::RDWR, bits)
@@ -123,8 +124,7 @@ impl OpenFiles {
         let opened = opened.and_then(|used| {
             let stat = rustix::fs::fstat(parent.as_fd())?;
             let held = self.source.hold_surely(&inode)?;
-            self.names
-                .adopt(&held, &stat, Some((birth, OURS)), caller)?;
+            self.names.adopt(&held, &stat, Some(mode), caller)?;
             used.content.metadata_changed(&held)?;
             self.names.describe(&held).map(|described| {
                 (
@@ -146,7 +146,11 @@ impl OpenFiles {
         made: &OwnedFd,
     ) -> Result<ContentUse, Errno> {
         let made = rustix::fs::fstat(made)?;
-        if inode.identity().place != (made.st_dev, made.st_ino) {
+        let place = Place {
+            device: made.st_dev,
+            number: made.st_ino,
+        };
+        if inode.identity().place != place {
             // Another program has replaced it by something else.
             return Err(Errno::STALE);
         }

@@ -10,11 +10,17 @@ use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, makedev};
 use rustix::io::Errno;
 
+/// Where a file is below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) device: u64,
+    pub(crate) number: u64,
+}
+
 /// What distinguishes a file from every other one, also from a later one of the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// Its device and number.
-    pub(crate) place: (u64, u64),
+    pub(crate) place: Place,
     pub(crate) kind: FileType,
     /// When it was made, if the file system knows.
     pub(crate) born: Option<(i64, u32)>,
@@ -25,15 +31,21 @@ pub(crate) const IDENTIFYING: StatxFlags = StatxFlags::TYPE
     .union(StatxFlags::INO)
     .union(StatxFlags::BTIME);
 
+impl Place {
+    pub(crate) fn of(found: &Statx) -> Place {
+        Place {
+            device: makedev(found.stx_dev_major, found.stx_dev_minor),
+            number: found.stx_ino,
+        }
+    }
+}
+
 impl Identity {
     pub(crate) fn of(found: &Statx) -> Identity {
         let mask = StatxFlags::from_bits_retain(found.stx_mask);
         let born = (found.stx_btime.tv_sec, found.stx_btime.tv_nsec);
         Identity {
-            place: (
-                makedev(found.stx_dev_major, found.stx_dev_minor),
-                found.stx_ino,
-            ),
+            place: Place::of(found),
             kind: FileType::from_raw_mode(u32::from(found.stx_mode)),
             born: mask.contains(StatxFlags::BTIME).then_some(born),
         }
@@ -61,7 +73,10 @@ mod tests {
     use super::*;
 
     const KNOWN: Identity = Identity {
-        place: (5, 77),
+        place: Place {
+            device: 5,
+            number: 77,
+        },
         kind: FileType::RegularFile,
         born: Some((7, 8)),
     };
@@ -87,7 +102,10 @@ mod tests {
     #[test]
     fn a_number_that_is_made_up_anew_makes_no_other_file_of_it() {
         let moved = Identity {
-            place: (5, 78),
+            place: Place {
+                number: 78,
+                ..KNOWN.place
+            },
             ..KNOWN
         };
         assert!(moved.may_have_been(&KNOWN, false));

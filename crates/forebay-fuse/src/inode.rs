@@ -4,7 +4,7 @@
 //! forgotten it, or while the cache has its content, or a loss of it that was not reported.
 
 use crate::content::ContentSlot;
-use crate::identity::Identity;
+use crate::identity::{Identity, Place};
 use crate::listing::Listing;
 use forebay_base::hash::mix;
 use forebay_base::sync::{
@@ -204,7 +204,7 @@ pub(crate) struct InodeTable {
 #[derive(Debug)]
 struct Table {
     by_id: BTreeMap<u64, Arc<Inode>>,
-    by_place: BTreeMap<(u64, u64), u64>,
+    by_place: BTreeMap<Place, u64>,
     /// What numbers of other devices than the root's are made of.
     seeds: BTreeMap<u64, u64>,
     next_made_up: u64,
@@ -217,7 +217,7 @@ impl InodeTable {
         // It is never forgotten.
         inode.lookups.store(1, Ordering::Relaxed);
         InodeTable {
-            root_device: identity.place.0,
+            root_device: identity.place.device,
             table: Mutex::new(Table {
                 by_id: BTreeMap::from([(ROOT, Arc::new(inode))]),
                 by_place: BTreeMap::from([(identity.place, ROOT)]),
@@ -259,7 +259,7 @@ impl InodeTable {
     }
 
     /// The file at a place below, if the kernel knows it.
-    pub(crate) fn at(&self, place: (u64, u64)) -> Option<Arc<Inode>> {
+    pub(crate) fn at(&self, place: Place) -> Option<Arc<Inode>> {
         let table = lock(&self.table);
         let id = table.by_place.get(&place)?;
         table.by_id.get(id).cloned()
@@ -370,8 +370,11 @@ impl Table {
         inode
     }
 
-    fn number_for(&self, place: (u64, u64), root_device: u64) -> u64 {
-        let (device, own) = place;
+    fn number_for(&self, place: Place, root_device: u64) -> u64 {
+        let Place {
+            device,
+            number: own,
+        } = place;
         if device == root_device && own > ROOT && own < FIRST_MADE_UP {
             return own;
         }
@@ -478,8 +481,9 @@ mod tests {
             seeds: BTreeMap::from([(6, 1), (7, 2)]),
             next_made_up: FIRST_MADE_UP,
         };
-        assert_eq!(table.number_for((5, 77), 5), 77);
-        let places = [(5, ROOT), (6, 77), (7, 77), (6, 78), (5, u64::MAX)];
+        let place = |(device, number)| Place { device, number };
+        assert_eq!(table.number_for(place((5, 77)), 5), 77);
+        let places = [(5, ROOT), (6, 77), (7, 77), (6, 78), (5, u64::MAX)].map(place);
         let mut numbers = places.map(|place| table.number_for(place, 5));
         assert_eq!(numbers, places.map(|place| table.number_for(place, 5)));
         numbers.sort_unstable();
@@ -498,7 +502,10 @@ mod tests {
         let known = find(&table, "f");
         let before = known.identity();
         let now = Identity {
-            place: (before.place.0, u64::MAX),
+            place: Place {
+                number: u64::MAX,
+                ..before.place
+            },
             ..before
         };
         table.renew(&known, now);

@@ -9,7 +9,7 @@ use crate::identity::Identity;
 use crate::inode::Inode;
 use crate::losses::name_of;
 use crate::parts::{Names, Source};
-use crate::permissions::{Birth, Caller, NewMode, refusal_to_show};
+use crate::permissions::{Caller, MadeMode, NewMode, refusal_to_show};
 use crate::source::{CAPABILITY, Descriptors, Looked, PATH_ONLY, look};
 use forebay_base::hash::{TraceHash, mix};
 use forebay_base::sync::Arc;
@@ -54,7 +54,7 @@ impl Names {
     fn look_outside(&self, parent: &InodeFd, name: &OsStr) -> Result<Looked, Errno> {
         // The kernel answers for a mount of ours without a request.
         let found = look(parent.as_fd(), name, AtFlags::STATX_DONT_SYNC)?;
-        let (device, _) = found.identity.place;
+        let device = found.identity.place.device;
         if self
             .crossings
             .is_up_to_date(device, self.source.inodes.root_device())?
@@ -68,7 +68,7 @@ impl Names {
     /// folder `parent`. They have to be the same after the next start, or a backup would read every
     /// file again.
     pub(crate) fn learn_device(&self, found: &Identity, parent: &InodeFd, name: &OsStr) {
-        let (device, _) = found.place;
+        let device = found.place.device;
         if !self.source.inodes.is_new(device) {
             return;
         }
@@ -171,10 +171,10 @@ impl Names {
             }
         };
         let (inode, _) = self.look_up_in(&parent, child.name)?;
-        let birth = birth.map(|birth: Birth| (birth, 0));
+        let mode = birth.map(|birth| MadeMode { birth, added: 0 });
         let adopted = |held: &InodeFd| {
             let parent = rustix::fs::fstat(at)?;
-            self.adopt(held, &parent, birth, caller)?;
+            self.adopt(held, &parent, mode, caller)?;
             self.describe(held)
         };
         let reported = self.source.hold_surely(&inode);

@@ -72,13 +72,23 @@ impl Birth {
             Birth::Plain(bits) | Birth::Inherited(bits) => bits,
         }
     }
+}
 
-    /// The mode that it gets in the end: it was made as in `made`, with the bits `added`, which it
-    /// has only so that we may open it.
-    fn settled(self, made: &Stat, added: u32, kept: u32) -> u32 {
-        match self {
+/// The mode that a new file was made with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MadeMode {
+    pub(crate) birth: Birth,
+    /// Further bits, which it has only so that we may open it.
+    pub(crate) added: u32,
+}
+
+impl MadeMode {
+    /// The mode that the file gets in the end: it was made as in `made`, of which the bits `kept`
+    /// stay.
+    fn settled(self, made: &Stat, kept: u32) -> u32 {
+        match self.birth {
             Birth::Plain(bits) => bits | kept,
-            Birth::Inherited(bits) => made.st_mode & PERMISSION_BITS & !(added & !bits),
+            Birth::Inherited(bits) => made.st_mode & PERMISSION_BITS & !(self.added & !bits),
         }
     }
 }
@@ -148,27 +158,26 @@ impl Source {
 }
 
 impl Names {
-    /// Gives a new file to its maker, with the mode that was asked for. `added` are the bits that
-    /// it was made with beyond it.
+    /// Gives a new file to its maker, with the mode that was asked for.
     pub(crate) fn adopt(
         &self,
         inode: &InodeFd,
         parent: &Stat,
-        birth: Option<(Birth, u32)>,
+        mode: Option<MadeMode>,
         caller: Caller,
     ) -> Result<(), Errno> {
         let made = rustix::fs::fstat(inode)?;
         let inherits = parent.st_mode & SET_GROUP != 0;
         let group = if inherits { made.st_gid } else { caller.group };
-        let mut mode = made.st_mode;
+        let mut found = made.st_mode;
         let is_others = made.st_uid != caller.user || made.st_gid != group;
         if is_others && rustix::process::geteuid().is_root() {
             let (user, group) = (Uid::from_raw(caller.user), Gid::from_raw(group));
             rustix::fs::chownat(inode, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?;
             // It may have lost bits.
-            mode = rustix::fs::fstat(inode)?.st_mode;
+            found = rustix::fs::fstat(inode)?.st_mode;
         }
-        let Some((birth, added)) = birth else {
+        let Some(mode) = mode else {
             return Ok(());
         };
         let is_folder = inode.kind == FileType::Directory;
@@ -177,8 +186,8 @@ impl Names {
         } else {
             0
         };
-        let wanted = birth.settled(&made, added, kept);
-        if mode & PERMISSION_BITS != wanted {
+        let wanted = mode.settled(&made, kept);
+        if found & PERMISSION_BITS != wanted {
             self.source.through.change_mode(inode, wanted)?;
         }
         Ok(())

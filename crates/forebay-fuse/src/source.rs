@@ -171,6 +171,7 @@ fn stat_of(found: &Statx) -> Result<Stat, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::Place;
 
     /// Both are given to the kernel as the state of the same file.
     #[test]
@@ -198,7 +199,8 @@ mod tests {
             let stat = rustix::fs::statat(&parent, name, flags).unwrap();
             let looked = look(parent.as_fd(), name.as_ref(), AtFlags::empty()).unwrap();
             assert_eq!(format!("{:?}", looked.stat), format!("{stat:?}"), "{name}");
-            assert_eq!(looked.identity.place, (stat.st_dev, stat.st_ino));
+            let (device, number) = (stat.st_dev, stat.st_ino);
+            assert_eq!(looked.identity.place, Place { device, number });
         }
         let device = look(
             open_folder(Path::new("/dev")).unwrap().as_fd(),
