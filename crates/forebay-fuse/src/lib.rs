@@ -45,6 +45,7 @@ mod reaper_thread;
 mod refusals;
 mod requests;
 mod room;
+mod settings;
 mod shares;
 mod source;
 #[cfg(test)]
@@ -55,9 +56,7 @@ mod write_request;
 pub mod floor;
 pub mod mounts;
 
-pub use mount::{
-    Mount, MountError, MountFlags, MountParts, MountSettings, can_mount, grant_descriptors,
-    raise_descriptor_limit,
-};
+pub use mount::{Mount, can_mount, grant_descriptors, raise_descriptor_limit};
 pub use room::Fullness;
+pub use settings::{MountError, MountFlags, MountParts, MountSettings};
 pub use shares::Shares;

@@ -1,34 +1,21 @@
 //! A mount: from the first request to the last byte written.
 
-use crate::buffers::Buffers;
-use crate::crossing::Crossings;
-use crate::fd_cache::FdCache;
-use crate::folder::Folder;
-use crate::handles::HandleTable;
-use crate::identity::identity_of;
-use crate::inode::InodeTable;
+use crate::folder::{Folder, Pools};
 use crate::mount_point::MountPoint;
 use crate::mounts::name_of;
-use crate::parts::{Allocation, Contents, Names, OpenFiles, Source};
 use crate::permissions::foreign_list;
 use crate::reaper::Limits;
-use crate::reaper::Reaper;
-use crate::refusals::Refusals;
 use crate::requests::Requests;
-use crate::room::{Fullness, Rooms};
-use crate::shares::{SESSION_THREADS, Shares};
-use crate::source::{Descriptors, open_folder};
+use crate::room::Fullness;
+use crate::settings::{MountError, MountParts, MountSettings};
+use crate::shares::SESSION_THREADS;
+use crate::source::open_folder;
 use crate::worker_pool::WorkerPool;
-use forebay::{AttachedStore, Cache};
-use forebay_base::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use forebay_base::sync::{Arc, atomic::Ordering};
+use forebay_rt::say;
 use forebay_rt::thread::Joiner;
 use forebay_rt::wait::Gate;
-use forebay_rt::{Rt, say};
-use forebay_store::FileStore;
-use forebay_store::claims::{Holder, Refused, claim};
+use forebay_store::claims::{Refused, claim};
 use fuser::{Config, MountOption, Session, SessionACL};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, StatxFlags, makedev};
@@ -36,8 +23,7 @@ use rustix::io::Errno;
 use rustix::process::Resource;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::Path;
 
 /// The fewest descriptors with which a mount begins: its own, and those of a few files at a time.
 const LEAST_DESCRIPTORS: u64 = 128;
@@ -48,141 +34,6 @@ const WORKER_THREADS: usize = 8;
 
 /// Threads that make the kernel drop pages.
 const DROPPERS: usize = 4;
-
-/// What is mounted, and how.
-#[derive(Clone, Debug)]
-pub struct MountSettings {
-    /// The folder that is shown.
-    pub source: PathBuf,
-    /// Where it is shown.
-    pub mount_point: PathBuf,
-    /// Whether users other than the one who mounts may use it.
-    pub allow_other: bool,
-    /// Whether nothing may be changed.
-    pub read_only: bool,
-    /// What else its users may do, and what they get.
-    pub flags: MountFlags,
-    /// How its memory is shared out; the cache should get [`Shares::cache_bytes`] and
-    /// [`Shares::objects`].
-    pub shares: Shares,
-}
-
-/// What [`mount(2)`] lets users of a mount do; without them as little as FUSE gives.
-///
-/// [`mount(2)`]: https://man7.org/linux/man-pages/man2/mount.2.html
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each is a flag of the system"
-)]
-pub struct MountFlags {
-    /// Programs there may get the rights of their owner. The system grants it to root alone.
-    pub suid: bool,
-    /// Devices there work. The system grants it to root alone.
-    pub dev: bool,
-    /// No program there is executed.
-    pub noexec: bool,
-    /// A write is durable when it returns.
-    pub sync: bool,
-}
-
-/// Through what a folder's data goes.
-#[derive(Clone)]
-pub struct MountParts {
-    /// The runtime of the cache.
-    pub rt: Rt,
-    /// The cache.
-    pub cache: Cache,
-    /// Files, for this mount alone.
-    pub files: Arc<FileStore>,
-    /// The same files as the cache knows them: directly, or through wrappers.
-    pub store: AttachedStore,
-}
-
-impl fmt::Debug for MountParts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MountParts")
-            .field("cache", &self.cache)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Why a folder cannot be mounted.
-#[derive(Debug, thiserror::Error)]
-pub enum MountError {
-    /// The source cannot be opened.
-    #[error("cannot open {}: {source}; name a folder that can be read", path.display())]
-    Source {
-        /// Its path.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The process may open too few descriptors.
-    #[error(
-        "a mount needs at least {least} descriptors and may open {granted}; raise the limit \
-         (ulimit -n)"
-    )]
-    Descriptors {
-        /// How many it may open.
-        granted: u64,
-        /// How many it needs.
-        least: u64,
-    },
-    /// Another process has the source, a part of it, or a folder around it.
-    #[error(
-        "{} is in use by {}; end that first", path.display(),
-        holder.as_ref().map_or("another mount or program".to_owned(), ToString::to_string)
-    )]
-    InUse {
-        /// The source's path.
-        path: PathBuf,
-        /// Who has it, where the system shows it.
-        holder: Option<Holder>,
-    },
-    /// Other users are allowed, and access lists that a mount cannot apply say what they may do.
-    #[error(
-        "{} has access lists of a kind ({attribute}) that a mount cannot apply, so others could \
-         read what they are denied; mount it without --allow-other", path.display()
-    )]
-    ForeignLists {
-        /// The source's path.
-        path: PathBuf,
-        /// The attribute that holds the lists.
-        attribute: &'static str,
-    },
-    /// The system refuses the mount.
-    #[error("cannot mount at {}: {source}{}", path.display(), advice(source))]
-    Mount {
-        /// The mount point.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// Something that every mount needs is missing.
-    #[error("cannot {action}: {source}")]
-    System {
-        /// What was tried.
-        action: &'static str,
-        /// What the system says.
-        source: io::Error,
-    },
-}
-
-fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::NotFound => "; name an existing folder, and look whether /dev/fuse is there",
-        io::ErrorKind::NotADirectory => "; name a folder",
-        io::ErrorKind::NotConnected => {
-            "; a mount there was killed: take it away with fusermount3 -u"
-        }
-        io::ErrorKind::PermissionDenied => {
-            "; name a folder of your own, and for --allow-other put user_allow_other into \
-             /etc/fuse.conf"
-        }
-        _ => "",
-    }
-}
 
 /// A mounted folder. It lives until it is unmounted, from outside or by [`Mount::unmount`]; the
 /// caller then has to write what the cache holds.
@@ -266,7 +117,7 @@ impl Mount {
             WorkerPool::start(0, DROPPERS, 0).map_err(system("start threads"))?;
         joiners.extend(dropping);
         let limits = Limits::of(descriptors, &settings.shares);
-        let folder = build(
+        let folder = Folder::new(
             settings,
             parts,
             &source,
@@ -469,83 +320,6 @@ fn lock_source(settings: &MountSettings) -> Result<OwnedFd, MountError> {
         }
         Err(Refused::System(errno)) => Err(failed(errno)),
     }
-}
-
-/// The threads of a mount that do not read the kernel's requests.
-pub(crate) struct Pools {
-    pub(crate) workers: Arc<WorkerPool>,
-    /// Those that make the kernel drop pages, and wait for it.
-    pub(crate) droppers: Arc<WorkerPool>,
-}
-
-/// What serves the folder `source`.
-pub(crate) fn build(
-    settings: &MountSettings,
-    parts: MountParts,
-    source: &OwnedFd,
-    pools: Pools,
-    limits: Limits,
-) -> Result<Arc<Folder>, MountError> {
-    let failed = |errno: Errno| MountError::Source {
-        path: settings.source.clone(),
-        source: errno.into(),
-    };
-    let through = Descriptors::new().map_err(|errno| MountError::System {
-        action: "open /proc/self/fd",
-        source: errno.into(),
-    })?;
-    let flags = OFlags::PATH | OFlags::DIRECTORY;
-    let root = through.open(source, flags).map_err(failed)?;
-    let identity = identity_of(&root).map_err(failed)?;
-    let crossings = Crossings::below(&root);
-    let source = Arc::new(Source {
-        rt: parts.rt,
-        files: parts.files,
-        inodes: InodeTable::new(root, identity),
-        through,
-        fd_cache: FdCache::new(limits.held),
-        reaper: Reaper::new(),
-        limits,
-    });
-    let names = Arc::new(Names {
-        source: source.clone(),
-        crossings,
-    });
-    let allocation = Arc::new(Allocation {
-        source: source.clone(),
-        cache: parts.cache.clone(),
-        rooms: Rooms::new(settings.source.clone()),
-    });
-    let contents = Arc::new(Contents {
-        source: source.clone(),
-        cache: parts.cache,
-        store: parts.store,
-        workers: pools.workers.clone(),
-        change_gate: Arc::default(),
-        losses: AtomicU64::new(0),
-    });
-    let open_files = Arc::new(OpenFiles {
-        source: source.clone(),
-        names: names.clone(),
-        contents: contents.clone(),
-        allocation: allocation.clone(),
-        handles: HandleTable::default(),
-        workers: pools.workers.clone(),
-        droppers: pools.droppers,
-        open_flags: OnceLock::new(),
-        syncs_writes: settings.flags.sync,
-    });
-    Ok(Arc::new(Folder {
-        source,
-        names,
-        contents,
-        allocation,
-        open_files,
-        workers: pools.workers,
-        buffers: Arc::new(Buffers::new(settings.shares.request_bytes() as usize)),
-        request_bytes: settings.shares.request_bytes(),
-        refusals: Arc::new(Refusals::new()),
-    }))
 }
 
 /// Lets the process open as many descriptors as it may, and returns how many. [`Mount::start`] does

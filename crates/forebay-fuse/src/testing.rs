@@ -1,13 +1,13 @@
 //! A folder for one test, without a mount: the test calls what the kernel would request.
 
-use crate::folder::Folder;
+use crate::folder::{Folder, Pools};
 use crate::handles::{Handle, OpenFile};
 use crate::inode::{Inode, ROOT};
-use crate::mount::{MountFlags, MountParts, MountSettings, Pools, build};
 use crate::names::ChildName;
 use crate::permissions::Caller;
 use crate::permissions::NewMode;
 use crate::reaper::Limits;
+use crate::settings::{MountFlags, MountParts, MountSettings};
 use crate::shares::Shares;
 use crate::source::open_folder;
 use crate::worker_pool::WorkerPool;
@@ -109,7 +109,8 @@ impl TestFolder {
         let root = open_folder(source.path()).unwrap();
         let limits = Limits::of(1024, &settings.shares);
         TestFolder {
-            folder: build(&settings, parts, &root, Pools { workers, droppers }, limits).unwrap(),
+            folder: Folder::new(&settings, parts, &root, Pools { workers, droppers }, limits)
+                .unwrap(),
             source,
             cache,
             faults,
