@@ -2,7 +2,7 @@
 
 use crate::abreast::abreast;
 use crate::error::BucketError;
-use crate::retrying_client::RetryingClient;
+use crate::volume_client::VolumeClient;
 use forebay_volume::{
     Call, ChunkName, ChunkObject, LOG_PREFIX, MAP_PREFIX, MAPPED_KEY, Manifest, Map, Opened,
     PageFormat, Record, Snapshot, SnapshotName, TWIN_PREFIX, Twin, VolumeFault, check_wrapped,
@@ -50,16 +50,13 @@ pub(crate) enum Item {
     Snapshot(SnapshotName),
 }
 
-impl RetryingClient {
+impl VolumeClient {
     /// Reads all that `opened` consists of.
-    pub(crate) fn check(
-        self: &Arc<RetryingClient>,
-        opened: &Opened,
-    ) -> Result<Checked, BucketError> {
+    pub(crate) fn check(self: &Arc<VolumeClient>, opened: &Opened) -> Result<Checked, BucketError> {
         let mut items = self.items(opened)?;
         items.extend(self.snapshot_items(opened)?);
-        let (client, manifest, last) = (self.clone(), opened.manifest, opened.map.number());
-        let checked = abreast(items, move |item| client.check_item(&manifest, &item, last))?;
+        let (volume, manifest, last) = (self.clone(), opened.manifest, opened.map.number());
+        let checked = abreast(items, move |item| volume.check_item(&manifest, &item, last))?;
         let mut all = Checked::default();
         for mut one in checked {
             all.chunks += one.chunks;
@@ -116,7 +113,7 @@ impl RetryingClient {
         };
         // What a clone has of its parent begins with no map.
         let older = older.max(manifest.shared.map_or(0, |it| it.record));
-        let listed = numbers(&self.list(MAP_PREFIX)?, MAP_PREFIX);
+        let listed = numbers(&self.client.list(MAP_PREFIX)?, MAP_PREFIX);
         let named = [older, opened.base, opened.mapped].into_iter();
         let maps: BTreeSet<u64> = listed.into_iter().chain(named).collect();
         // Newer ones belong to a later state.
@@ -130,8 +127,8 @@ impl RetryingClient {
                 .iter()
                 .map(|(&number, &pages)| Item::Record(number, pages)),
         );
-        let mut there = numbers(&self.list(LOG_PREFIX)?, LOG_PREFIX);
-        there.extend(numbers(&self.list(TWIN_PREFIX)?, TWIN_PREFIX));
+        let mut there = numbers(&self.client.list(LOG_PREFIX)?, LOG_PREFIX);
+        there.extend(numbers(&self.client.list(TWIN_PREFIX)?, TWIN_PREFIX));
         let is_complete = (1..=older).all(|number| there.contains(&number));
         // A program that kept one map has removed records without that object.
         if !is_complete && older < opened.base && !self.is_old_map(older)? {
@@ -157,6 +154,7 @@ impl RetryingClient {
             range: Some(0..Map::HEAD_BYTES),
         };
         Ok(self
+            .client
             .get(&call)?
             .is_some_and(|head| Map::is_first_format(&head)))
     }
@@ -178,7 +176,7 @@ impl RetryingClient {
         number: u64,
     ) -> Result<Result<RecordCopy, VolumeFault>, BucketError> {
         let key = twin.key(number);
-        let Some(bytes) = self.object(&key)? else {
+        let Some(bytes) = self.client.object(&key)? else {
             return Ok(Err(VolumeFault::Missing { key }));
         };
         Ok(match Record::decode(number, &bytes) {
@@ -201,7 +199,7 @@ impl RetryingClient {
         match *item {
             Item::Chunk(object, length_bytes) => {
                 let key = object.name.to_string();
-                let found = self.object(&key)?;
+                let found = self.client.object(&key)?;
                 checked.note(&key, found.map(|it| object.check(&it, length_bytes)));
                 checked.chunks = u64::from(checked.faults.is_empty());
             }
@@ -211,9 +209,9 @@ impl RetryingClient {
             Item::Map(number) => {
                 let key = map_key(number);
                 let decode = |bytes: Vec<u8>| Map::decode(manifest, number, &bytes).map(drop);
-                checked.note(&key, self.object(&key)?.map(decode));
+                checked.note(&key, self.client.object(&key)?.map(decode));
             }
-            Item::Mapped if self.object(MAPPED_KEY)?.is_none() => {
+            Item::Mapped if self.client.object(MAPPED_KEY)?.is_none() => {
                 checked.faults.push(missing(MAPPED_KEY));
             }
             Item::Mapped => {}
@@ -221,14 +219,14 @@ impl RetryingClient {
                 for twin in Twin::BOTH {
                     let key = name.key(twin);
                     let decode = |it: Vec<u8>| Snapshot::decode(manifest, &key, &it).map(drop);
-                    checked.note(&key, self.object(&key)?.map(decode));
+                    checked.note(&key, self.client.object(&key)?.map(decode));
                 }
             }
             Item::Key(number) => {
                 for twin in Twin::BOTH {
                     let key = wrapped_key(manifest.id, twin, number);
                     let check = |it: Vec<u8>| check_wrapped(manifest.id, number, &key, &it);
-                    checked.note(&key, self.object(&key)?.map(check));
+                    checked.note(&key, self.client.object(&key)?.map(check));
                 }
             }
         }

@@ -4,7 +4,7 @@ use crate::bucket::Bucket;
 use crate::check::Item;
 use crate::copy::{DETACHED, Progress, Uncopied, copy_items, writing};
 use crate::error::BucketError;
-use crate::retrying_client::RetryingClient;
+use crate::volume_client::VolumeClient;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::fresh_number;
 use forebay_volume::{
@@ -40,16 +40,13 @@ pub fn clone_volume(
     path: Vec<u8>,
     of: Option<SnapshotName>,
 ) -> Result<(), BucketError> {
-    let (from, to) = (
-        RetryingClient::of_task(parent),
-        Arc::new(RetryingClient::of_task(clone)),
-    );
+    let (from, to) = (VolumeClient::of_task(parent), VolumeClient::of_task(clone));
     let manifest = from.known_manifest()?;
     let source = match of {
         Some(name) => Some((name, from.snapshot(&manifest, name)?)),
         None => None,
     };
-    if to.object(MANIFEST_KEY)?.is_some() {
+    if to.client.object(MANIFEST_KEY)?.is_some() {
         return Err(BucketError::Occupied);
     }
     let snapshot = SnapshotName::of_clone(fresh_number()?);
@@ -68,7 +65,7 @@ pub fn clone_volume(
     to.leave(&writer)?;
     let map = lock(&writer).map_after(1);
     if let Some(mut map) = map {
-        to.append(&mut map)?;
+        to.client.append(&mut map)?;
     }
     Ok(())
 }
@@ -85,20 +82,20 @@ pub fn flatten(
     takes_over: bool,
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
-    let client = Arc::new(RetryingClient::of_task(bucket));
-    let shared = client.known_manifest()?.shared;
-    let (Some(shared), Some(parent)) = (shared, client.parent()?) else {
+    let volume = VolumeClient::of_task(bucket);
+    let shared = volume.known_manifest()?.shared;
+    let (Some(shared), Some(parent)) = (shared, volume.client.parent()?) else {
         return Err(BucketError::NoClone);
     };
     let mut copied = Collected::default();
-    if client.object(DETACHED_KEY)?.is_none() {
-        let opened = client.open(writing("a copy of what it shares", takes_over)?)?;
-        let done = client.copy_shared(&opened, &shared, progress);
-        let left = client.leave(&Mutex::new(Writer::new(opened)));
+    if volume.client.object(DETACHED_KEY)?.is_none() {
+        let opened = volume.open(writing("a copy of what it shares", takes_over)?)?;
+        let done = volume.copy_shared(&opened, &shared, progress);
+        let left = volume.leave(&Mutex::new(Writer::new(opened)));
         copied = done?;
         left?;
     }
-    client.leave_parent(&parent.bucket, parent.named.snapshot)?;
+    volume.leave_parent(&parent.bucket, parent.named.snapshot)?;
     Ok(copied)
 }
 
@@ -112,10 +109,10 @@ impl Item {
     }
 }
 
-impl RetryingClient {
+impl VolumeClient {
     /// Copies what `opened` and its snapshots share with its parent.
     fn copy_shared(
-        self: &Arc<RetryingClient>,
+        self: &Arc<VolumeClient>,
         opened: &Opened,
         shared: &Shared,
         progress: &Arc<Progress>,
@@ -132,7 +129,7 @@ impl RetryingClient {
     /// Makes at `to` the clone of this volume that has the state `map`.
     fn make_clone(
         &self,
-        to: &RetryingClient,
+        to: &VolumeClient,
         manifest: &Manifest,
         map: Map,
     ) -> Result<(), BucketError> {
@@ -153,7 +150,7 @@ impl RetryingClient {
             }
         }
         for key in keys {
-            if let Some(bytes) = self.object(&key)? {
+            if let Some(bytes) = self.client.object(&key)? {
                 to.make(key, bytes)?;
             }
         }

@@ -6,6 +6,7 @@ use crate::check::Item;
 use crate::error::BucketError;
 use crate::retrying_client::RetryingClient;
 use crate::upkeep::{batches_of, sum_of};
+use crate::volume_client::VolumeClient;
 use forebay_base::sync::Mutex;
 use forebay_rt::fresh_number;
 use forebay_volume::{
@@ -57,11 +58,8 @@ pub fn copy(
     to: Arc<dyn Bucket>,
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
-    let (from, to) = (
-        Arc::new(RetryingClient::of_task(from)),
-        Arc::new(RetryingClient::of_task(to)),
-    );
-    if to.object(MANIFEST_KEY)?.is_some() {
+    let (from, to) = (VolumeClient::of_task(from), VolumeClient::of_task(to));
+    if to.client.object(MANIFEST_KEY)?.is_some() {
         return Err(BucketError::Occupied);
     }
     let mut before = None;
@@ -94,12 +92,12 @@ pub fn remove(
     is_forced: bool,
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
-    let client = Arc::new(RetryingClient::of_task(bucket));
-    let parent = match client.parent() {
+    let volume = VolumeClient::of_task(bucket);
+    let parent = match volume.client.parent() {
         Err(_) if is_forced => None,
         found => found?,
     };
-    let clone = client
+    let clone = volume
         .snapshot_names()?
         .into_iter()
         .find(SnapshotName::is_of_clone);
@@ -107,31 +105,31 @@ pub fn remove(
         return Err(BucketError::HasClone { snapshot });
     }
     // A server that still runs is to end.
-    let opened = client.open(writing("a removal", is_forced)?);
+    let opened = volume.open(writing("a removal", is_forced)?);
     if !is_forced {
         opened?;
     }
     let mut keys = Vec::new();
     for prefix in PREFIXES {
-        keys.extend(client.list(prefix)?);
+        keys.extend(volume.client.list(prefix)?);
     }
     let mut removed = sum_of(&keys);
-    let (left, all) = (client.clone(), removed.objects);
+    let (left, all) = (volume.clone(), removed.objects);
     let (done, progress) = (AtomicU64::new(0), progress.clone());
     abreast(batches_of(&keys), move |keys| {
-        left.remove_batch(&keys)?;
+        left.client.remove_batch(&keys)?;
         let count = keys.len() as u64;
         progress(done.fetch_add(count, Ordering::Relaxed) + count, all);
         Ok::<(), BucketError>(())
     })?;
     // A removal that was interrupted goes on for as long as this one is there.
     for key in [MAPPED_KEY, MANIFEST_KEY, DETACHED_KEY] {
-        removed.objects += u64::from(client.object(key)?.is_some());
-        client.remove_batch(&[key.to_owned()])?;
+        removed.objects += u64::from(volume.client.object(key)?.is_some());
+        volume.client.remove_batch(&[key.to_owned()])?;
     }
     match parent {
-        Some(parent) => client.leave_parent(&parent.bucket, parent.named.snapshot)?,
-        None => client.remove_batch(&[PARENT_KEY.to_owned()])?,
+        Some(parent) => volume.leave_parent(&parent.bucket, parent.named.snapshot)?,
+        None => volume.client.remove_batch(&[PARENT_KEY.to_owned()])?,
     }
     Ok(removed)
 }
@@ -147,8 +145,8 @@ pub(crate) fn writing(who: &str, take_over: bool) -> Result<Access, BucketError>
 
 /// Copies all that `opened` consists of, and the manifest at the end.
 fn copy_state(
-    from: &Arc<RetryingClient>,
-    to: &Arc<RetryingClient>,
+    from: &Arc<VolumeClient>,
+    to: &Arc<VolumeClient>,
     opened: Opened,
     progress: &Arc<Progress>,
 ) -> Result<Collected, Uncopied> {
@@ -165,7 +163,7 @@ fn copy_state(
     let mut sum = copy_items(from, to, &manifest, items, progress)?;
     // What is left of another copy would be taken for what comes after this one.
     for prefix in [MAP_PREFIX, LOG_PREFIX, TWIN_PREFIX] {
-        let keys = to.list(prefix)?;
+        let keys = to.client.list(prefix)?;
         if keys
             .iter()
             .any(|(key, _)| number_of(key, prefix) > Some(last))
@@ -175,7 +173,8 @@ fn copy_state(
     }
     // Nor must a key open the copy that does not open the volume any more.
     for number in to.key_numbers(manifest.id)?.difference(&key_numbers) {
-        to.remove_batch(&Twin::BOTH.map(|twin| wrapped_key(manifest.id, twin, *number)))?;
+        to.client
+            .remove_batch(&Twin::BOTH.map(|twin| wrapped_key(manifest.id, twin, *number)))?;
     }
     if !has_all_records {
         to.make(MAPPED_KEY.to_owned(), MAPPED.to_vec())?;
@@ -193,8 +192,8 @@ fn copy_state(
 
 /// Copies `items` of the volume with `manifest`, many at a time.
 pub(crate) fn copy_items(
-    from: &Arc<RetryingClient>,
-    to: &Arc<RetryingClient>,
+    from: &Arc<VolumeClient>,
+    to: &Arc<VolumeClient>,
     manifest: &Manifest,
     items: Vec<Item>,
     progress: &Arc<Progress>,
@@ -230,10 +229,10 @@ fn records_of(items: &[Item]) -> impl Iterator<Item = u64> + '_ {
     })
 }
 
-impl RetryingClient {
+impl VolumeClient {
     fn copy_item(
         &self,
-        to: &RetryingClient,
+        to: &VolumeClient,
         manifest: &Manifest,
         item: &Item,
     ) -> Result<Collected, Uncopied> {
@@ -248,7 +247,7 @@ impl RetryingClient {
         };
         let (mut copied, mut missing) = (Collected::default(), None);
         for key in keys {
-            let Some(bytes) = self.object(&key)? else {
+            let Some(bytes) = self.client.object(&key)? else {
                 missing = Some(key);
                 continue;
             };
@@ -271,7 +270,7 @@ impl RetryingClient {
     }
 
     pub(crate) fn make(&self, key: String, bytes: Vec<u8>) -> Result<(), BucketError> {
-        match self.append(&mut Append::new(key, bytes))? {
+        match self.client.append(&mut Append::new(key, bytes))? {
             Appended::Ours => Ok(()),
             Appended::Theirs => Err(BucketError::Occupied),
         }
@@ -285,6 +284,6 @@ impl RetryingClient {
     ) -> Result<(), BucketError> {
         let parent = RetryingClient::of_task(parent.clone());
         parent.remove_batch(&Twin::BOTH.map(|twin| snapshot.key(twin)))?;
-        Ok(self.remove_batch(&[PARENT_KEY.to_owned()])?)
+        Ok(self.client.remove_batch(&[PARENT_KEY.to_owned()])?)
     }
 }

@@ -6,7 +6,8 @@
 //!   again and again until nothing of it is left.
 
 use crate::error::BucketError;
-use crate::retrying_client::{RetryingClient, pause_while};
+use crate::retrying_client::pause_while;
+use crate::volume_client::VolumeClient;
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::say;
@@ -162,12 +163,12 @@ impl Follower {
     }
 
     /// The newest state, if it is newer than the last one.
-    pub(crate) fn look(&mut self, client: &Arc<RetryingClient>) -> Option<Opened> {
-        match self.newest(client) {
+    pub(crate) fn look(&mut self, volume: &Arc<VolumeClient>) -> Option<Opened> {
+        match self.newest(volume) {
             // It has been said, and will be over.
             Err(BucketError::Bucket(_)) => None,
             Err(error) => {
-                self.say(client, error.to_string());
+                self.say(volume, error.to_string());
                 None
             }
             Ok(opened) if opened.manifest != self.manifest => {
@@ -176,7 +177,7 @@ impl Follower {
                 } else {
                     "another volume lies there now"
                 };
-                self.say(client, format!("{text}; restart this server to serve that"));
+                self.say(volume, format!("{text}; restart this server to serve that"));
                 // So that the next look is short, and a length that comes back is served.
                 self.opened = Some(opened);
                 None
@@ -192,22 +193,22 @@ impl Follower {
         }
     }
 
-    fn newest(&mut self, client: &Arc<RetryingClient>) -> Result<Opened, BucketError> {
+    fn newest(&mut self, volume: &Arc<VolumeClient>) -> Result<Opened, BucketError> {
         if let Some(opened) = self.opened.take() {
-            match client.finish(Opening::following(opened), |_| Ok(())) {
+            match volume.finish(Opening::following(opened), |_| Ok(())) {
                 // What it needed next may have been removed.
                 Err(BucketError::Volume(_)) => {}
                 found => return found,
             }
         }
-        client.open(Access::Read)
+        volume.open(Access::Read)
     }
 
-    fn say(&mut self, client: &RetryingClient, text: String) {
+    fn say(&mut self, volume: &VolumeClient, text: String) {
         if self.said.as_ref() != Some(&text) {
             say(format_args!(
                 "{}: it is served as it was at record {}: {text}",
-                client.name(),
+                volume.client.name(),
                 self.number
             ));
         }

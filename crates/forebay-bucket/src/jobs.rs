@@ -3,7 +3,8 @@
 
 use crate::bucket::CallError;
 use crate::error::BucketError;
-use crate::retrying_client::{RetryingClient, Tries};
+use crate::retrying_client::Tries;
+use crate::volume_client::VolumeClient;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::say;
 use forebay_store::{Failure, Io};
@@ -12,8 +13,12 @@ use forebay_volume::{
     Reply, Twin, VolumeFault, Writer, crc32c,
 };
 use forebay_volume_jobs::{Piece, ReadJob, Removed, UploadJob};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 const PAGE: usize = PAGE_BYTES as usize;
+/// Bad objects that are remembered.
+const BAD_LIMIT: usize = 1_000;
 
 /// Why the object of a chunk was not made.
 pub(crate) enum Unmade {
@@ -36,164 +41,15 @@ pub(crate) enum ReadEnd {
     Failed(Io, Failure),
 }
 
-impl RetryingClient {
-    /// Fills the pages of a read.
-    pub(crate) fn read(&self, codec: &PageCodec, job: Box<ReadJob>) -> ReadEnd {
-        let mut job = job;
-        for piece in &job.pieces {
-            match self.fetch(codec, piece, job.is_repeated) {
-                Ok(Some(bytes)) => {
-                    for (index, page) in bytes.chunks(PAGE).enumerate() {
-                        job.io.fill_page(piece.first + index, 0, page);
-                    }
-                }
-                Ok(None) => {
-                    let key = piece.key();
-                    return ReadEnd::Missing(job, key);
-                }
-                Err(failure) => return ReadEnd::Failed(job.io, failure),
-            }
-        }
-        ReadEnd::Done(job)
-    }
+/// Reads and makes the pages of a volume.
+pub(crate) struct PageClient {
+    pub(crate) volume: Arc<VolumeClient>,
+    codec: PageCodec,
+    /// Objects that were missing or damaged for as long as anything is waited for.
+    bad: Mutex<BTreeSet<String>>,
+}
 
-    /// The pages of `piece`, checked as far as can be; none if its object is not there. If it
-    /// `must_be`, it is asked for again before that.
-    fn fetch(
-        &self,
-        codec: &PageCodec,
-        piece: &Piece,
-        must_be: bool,
-    ) -> Result<Option<Vec<u8>>, Failure> {
-        let range = piece.range(codec);
-        let calls = piece.keys().into_iter().map(|key| Call::Get {
-            key,
-            range: Some(range.clone()),
-        });
-        let calls: Vec<Call> = calls.collect();
-        let open = |stored: Vec<u8>| piece.open(codec, stored);
-        self.get_right(&piece.key(), &calls, must_be, open)
-    }
-
-    /// An answer that cannot be right, or that says that an object of the volume is not there, may
-    /// be one of a server or a line in trouble: it is asked for again for as long as any other
-    /// answer is waited for, and once more if the object was bad before. `calls` ask for its
-    /// copies, and `open` returns none for what cannot be right.
-    fn get_right(
-        &self,
-        key: &str,
-        calls: &[Call],
-        must_be: bool,
-        open: impl Fn(Vec<u8>) -> Option<Vec<u8>>,
-    ) -> Result<Option<Vec<u8>>, Failure> {
-        let mut tries = Tries::begin();
-        loop {
-            let is_last = self.is_last_of_bad(key, &tries);
-            let mut is_there = false;
-            for call in calls {
-                let found = self.get(call).map_err(|trouble| trouble.failure)?;
-                is_there |= found.is_some();
-                if let Some(bytes) = found.and_then(&open) {
-                    self.record_good(key);
-                    return Ok(Some(bytes));
-                }
-            }
-            if !is_there && !must_be {
-                return Ok(None);
-            }
-            if !is_last {
-                self.wait_for_better(&mut tries);
-                continue;
-            }
-            self.record_bad(key);
-            if !is_there {
-                return Ok(None);
-            }
-            self.say_damaged(key);
-            return Err(Failure::Device(5));
-        }
-    }
-
-    /// Makes the object of a chunk. Returns its checksum, or none if it would be zeros: no object
-    /// is made then. What it takes over `must_be` there, or is asked for once.
-    ///
-    /// # Errors
-    /// [`Unmade`].
-    pub(crate) fn upload(
-        &self,
-        codec: &PageCodec,
-        job: &mut UploadJob,
-        must_be: bool,
-    ) -> Result<Option<u32>, Unmade> {
-        self.assemble(codec, job, must_be)?;
-        Ok(self.make_chunk(codec, job)?)
-    }
-
-    /// Fetches what the object of a chunk takes over.
-    ///
-    /// # Errors
-    /// [`Unmade`].
-    pub(crate) fn assemble(
-        &self,
-        codec: &PageCodec,
-        job: &mut UploadJob,
-        must_be: bool,
-    ) -> Result<(), Unmade> {
-        if let Some(key) = job.base() {
-            let call = Call::Get {
-                key: key.clone(),
-                range: None,
-            };
-            let open = |stored: Vec<u8>| job.open_base(codec, stored);
-            match self.get_right(&key, &[call], must_be, open)? {
-                Some(found) => job.take_base(&found),
-                None => return Err(Unmade::Missing(key)),
-            }
-        }
-        for piece in job.inline() {
-            match self.fetch(codec, &piece, must_be)? {
-                Some(found) => job.take_inline(&piece, &found),
-                None => return Err(Unmade::Missing(piece.key())),
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes the object of a chunk that is put together. Returns as [`RetryingClient::upload`]
-    /// does.
-    ///
-    /// # Errors
-    /// Why it could not be made.
-    pub(crate) fn make_chunk(
-        &self,
-        codec: &PageCodec,
-        job: &mut UploadJob,
-    ) -> Result<Option<u32>, Failure> {
-        if job.is_zeros() {
-            return Ok(None);
-        }
-        let bytes = job.object(codec);
-        let crc = crc32c(&bytes);
-        let mut append = Append::new(job.name.to_string(), bytes);
-        let appended = self.append(&mut append);
-        if job.bytes.is_empty() {
-            job.bytes = append.into_bytes().unwrap_or_default();
-        }
-        match appended {
-            Ok(Appended::Ours) => Ok(Some(crc)),
-            Ok(Appended::Theirs) => {
-                // Another writer has the same epoch, which the log makes impossible.
-                say(format_args!(
-                    "{}: {} is there with other bytes; nothing is written over it",
-                    self.name(),
-                    job.name
-                ));
-                Err(Failure::Device(5))
-            }
-            Err(trouble) => Err(trouble.failure),
-        }
-    }
-
+impl VolumeClient {
     /// Makes a copy of a record. `next` and `answer` are those of the writer for this copy.
     pub(crate) fn record(
         &self,
@@ -202,7 +58,7 @@ impl RetryingClient {
     ) -> Result<(), Failure> {
         let mut tries = Tries::begin();
         while let Some(call) = next() {
-            let (reply, gave_up) = match self.ask(&call, &mut tries) {
+            let (reply, gave_up) = match self.client.ask(&call, &mut tries) {
                 Ok(reply) => (reply, None),
                 // It may have been made: the writer has to know of that.
                 Err(trouble) => (Reply::Unknown, Some(trouble)),
@@ -233,21 +89,189 @@ impl RetryingClient {
         Ok(())
     }
 
-    /// The bytes of a page that lies in a record; none if they cannot be had now.
-    pub(crate) fn page_of_record(
+    /// What the writer says of itself that made record `number`.
+    pub(crate) fn writer_of(&self, number: u64) -> Option<String> {
+        Twin::BOTH.into_iter().find_map(|twin| {
+            let call = Call::Get {
+                key: twin.key(number),
+                range: None,
+            };
+            let bytes = self.client.get(&call).ok()??;
+            match Record::decode(number, &bytes).ok()?.0.body {
+                Body::Open { who } => Some(who),
+                _ => None,
+            }
+        })
+    }
+}
+
+impl PageClient {
+    /// For pages that `codec` puts into the objects of `volume`.
+    pub(crate) fn new(volume: Arc<VolumeClient>, codec: PageCodec) -> PageClient {
+        PageClient {
+            volume,
+            codec,
+            bad: Mutex::default(),
+        }
+    }
+
+    /// What puts pages into the objects.
+    pub(crate) fn codec(&self) -> &PageCodec {
+        &self.codec
+    }
+
+    /// Fills the pages of a read.
+    pub(crate) fn read(&self, job: Box<ReadJob>) -> ReadEnd {
+        let mut job = job;
+        for piece in &job.pieces {
+            match self.fetch(piece, job.is_repeated) {
+                Ok(Some(bytes)) => {
+                    for (index, page) in bytes.chunks(PAGE).enumerate() {
+                        job.io.fill_page(piece.first + index, 0, page);
+                    }
+                }
+                Ok(None) => {
+                    let key = piece.key();
+                    return ReadEnd::Missing(job, key);
+                }
+                Err(failure) => return ReadEnd::Failed(job.io, failure),
+            }
+        }
+        ReadEnd::Done(job)
+    }
+
+    /// The pages of `piece`, checked as far as can be; none if its object is not there. If it
+    /// `must_be`, it is asked for again before that.
+    fn fetch(&self, piece: &Piece, must_be: bool) -> Result<Option<Vec<u8>>, Failure> {
+        let range = piece.range(&self.codec);
+        let calls = piece.keys().into_iter().map(|key| Call::Get {
+            key,
+            range: Some(range.clone()),
+        });
+        let calls: Vec<Call> = calls.collect();
+        let open = |stored: Vec<u8>| piece.open(&self.codec, stored);
+        self.get_right(&piece.key(), &calls, must_be, open)
+    }
+
+    /// An answer that cannot be right, or that says that an object of the volume is not there, may
+    /// be one of a server or a line in trouble: it is asked for again for as long as any other
+    /// answer is waited for, and once more if the object was bad before. `calls` ask for its
+    /// copies, and `open` returns none for what cannot be right.
+    fn get_right(
         &self,
-        codec: &PageCodec,
-        page: u64,
-        from: InlinePage,
-    ) -> Option<Vec<u8>> {
-        self.fetch(codec, &Piece::in_record(page, from), false)
-            .ok()?
+        key: &str,
+        calls: &[Call],
+        must_be: bool,
+        open: impl Fn(Vec<u8>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>, Failure> {
+        let mut tries = Tries::begin();
+        loop {
+            let was_bad = lock(&self.bad).contains(key);
+            let is_last = self.volume.client.is_last_of_bad(was_bad, &tries);
+            let mut is_there = false;
+            for call in calls {
+                let found = self
+                    .volume
+                    .client
+                    .get(call)
+                    .map_err(|trouble| trouble.failure)?;
+                is_there |= found.is_some();
+                if let Some(bytes) = found.and_then(&open) {
+                    self.record_good(key);
+                    return Ok(Some(bytes));
+                }
+            }
+            if !is_there && !must_be {
+                return Ok(None);
+            }
+            if !is_last {
+                self.volume.client.wait_for_better(&mut tries);
+                continue;
+            }
+            self.record_bad(key);
+            if !is_there {
+                return Ok(None);
+            }
+            self.say_damaged(key);
+            return Err(Failure::Device(5));
+        }
+    }
+
+    /// Makes the object of a chunk. Returns its checksum, or none if it would be zeros: no object
+    /// is made then. What it takes over `must_be` there, or is asked for once.
+    ///
+    /// # Errors
+    /// [`Unmade`].
+    pub(crate) fn upload(&self, job: &mut UploadJob, must_be: bool) -> Result<Option<u32>, Unmade> {
+        self.assemble(job, must_be)?;
+        Ok(self.make_chunk(job)?)
+    }
+
+    /// Fetches what the object of a chunk takes over.
+    ///
+    /// # Errors
+    /// [`Unmade`].
+    pub(crate) fn assemble(&self, job: &mut UploadJob, must_be: bool) -> Result<(), Unmade> {
+        if let Some(key) = job.base() {
+            let call = Call::Get {
+                key: key.clone(),
+                range: None,
+            };
+            let open = |stored: Vec<u8>| job.open_base(&self.codec, stored);
+            match self.get_right(&key, &[call], must_be, open)? {
+                Some(found) => job.take_base(&found),
+                None => return Err(Unmade::Missing(key)),
+            }
+        }
+        for piece in job.inline() {
+            match self.fetch(&piece, must_be)? {
+                Some(found) => job.take_inline(&piece, &found),
+                None => return Err(Unmade::Missing(piece.key())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the object of a chunk that is put together. Returns as [`PageClient::upload`]
+    /// does.
+    ///
+    /// # Errors
+    /// Why it could not be made.
+    pub(crate) fn make_chunk(&self, job: &mut UploadJob) -> Result<Option<u32>, Failure> {
+        if job.is_zeros() {
+            return Ok(None);
+        }
+        let bytes = job.object(&self.codec);
+        let crc = crc32c(&bytes);
+        let mut append = Append::new(job.name.to_string(), bytes);
+        let appended = self.volume.client.append(&mut append);
+        if job.bytes.is_empty() {
+            job.bytes = append.into_bytes().unwrap_or_default();
+        }
+        match appended {
+            Ok(Appended::Ours) => Ok(Some(crc)),
+            Ok(Appended::Theirs) => {
+                // Another writer has the same epoch, which the log makes impossible.
+                say(format_args!(
+                    "{}: {} is there with other bytes; nothing is written over it",
+                    self.volume.client.name(),
+                    job.name
+                ));
+                Err(Failure::Device(5))
+            }
+            Err(trouble) => Err(trouble.failure),
+        }
+    }
+
+    /// The bytes of a page that lies in a record; none if they cannot be had now.
+    pub(crate) fn page_of_record(&self, page: u64, from: InlinePage) -> Option<Vec<u8>> {
+        self.fetch(&Piece::in_record(page, from), false).ok()?
     }
 
     /// Removes objects that the writer of the volume with `manifest` does not need, but for those
     /// that snapshots hold: they stay until `gc` finds them free.
     pub(crate) fn remove(&self, manifest: &Manifest, keys: &[String]) -> Removed {
-        let held = match self.held(manifest, keys) {
+        let held = match self.volume.held(manifest, keys) {
             Ok(held) => held,
             Err(BucketError::Volume(VolumeFault::Pinned)) => return Removed::NotNow,
             Err(BucketError::Bucket(trouble)) => return self.not_removed(&trouble),
@@ -260,7 +284,7 @@ impl RetryingClient {
             .filter(|key| !held.holds(key))
             .cloned()
             .collect();
-        match self.remove_batch(&free) {
+        match self.volume.client.remove_batch(&free) {
             Ok(()) => Removed::Done,
             Err(trouble) => self.not_removed(&trouble),
         }
@@ -273,30 +297,15 @@ impl RetryingClient {
         say(format_args!(
             "{}: objects that nobody needs cannot be removed and stay: {trouble}; forebay volume \
              gc removes them",
-            self.name()
+            self.volume.client.name()
         ));
         Removed::Refused
-    }
-
-    /// What the writer says of itself that made record `number`.
-    pub(crate) fn writer_of(&self, number: u64) -> Option<String> {
-        Twin::BOTH.into_iter().find_map(|twin| {
-            let call = Call::Get {
-                key: twin.key(number),
-                range: None,
-            };
-            let bytes = self.get(&call).ok()??;
-            match Record::decode(number, &bytes).ok()?.0.body {
-                Body::Open { who } => Some(who),
-                _ => None,
-            }
-        })
     }
 
     pub(crate) fn missing(&self, key: &str) -> Failure {
         say(format_args!(
             "{}: {key} is missing; what lies there cannot be read: restore it from a copy",
-            self.name()
+            self.volume.client.name()
         ));
         Failure::Device(5)
     }
@@ -304,7 +313,19 @@ impl RetryingClient {
     fn say_damaged(&self, key: &str) {
         say(format_args!(
             "{}: {key} is damaged; what lies there cannot be read: restore it from a copy",
-            self.name()
+            self.volume.client.name()
         ));
+    }
+
+    fn record_good(&self, key: &str) {
+        lock(&self.bad).remove(key);
+    }
+
+    fn record_bad(&self, key: &str) {
+        let mut bad = lock(&self.bad);
+        // A volume with more of them is past saving; those that are forgotten are waited for again.
+        if bad.len() < BAD_LIMIT {
+            bad.insert(key.to_owned());
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::bucket::Bucket;
 use crate::error::BucketError;
-use crate::retrying_client::RetryingClient;
+use crate::volume_client::VolumeClient;
 use forebay_rt::fresh_number;
 use forebay_volume::{
     Append, Appended, KEY_PREFIX, Manifest, OwnerKey, PageCodec, PageFormat, Twin, VolumeFault,
@@ -33,18 +33,18 @@ pub fn change_key(
     old: &OwnerKey,
     new: &OwnerKey,
 ) -> Result<(), BucketError> {
-    let client = RetryingClient::of_task(bucket);
-    let id = match client.known_manifest()? {
+    let volume = VolumeClient::of_task(bucket);
+    let id = match volume.known_manifest()? {
         manifest if manifest.pages == PageFormat::Encrypted => manifest.id,
         _ => return Err(VolumeFault::NotEncrypted.into()),
     };
-    let numbers = client.key_numbers(id)?;
+    let numbers = volume.key_numbers(id)?;
     let newest = numbers.last().copied().unwrap_or(0);
-    let made = match client.wrapped(id, newest, new)? {
+    let made = match volume.wrapped(id, newest, new)? {
         Unwrapped::Key(_, bytes) => Some((newest, bytes)),
         Unwrapped::WrongKey | Unwrapped::Missing => None,
     };
-    let (number, bytes) = match (made, client.wrapped(id, newest, old)?) {
+    let (number, bytes) = match (made, volume.wrapped(id, newest, old)?) {
         (Some(made), _) => made,
         (None, Unwrapped::Key(key, _)) => {
             (newest + 1, new.wrap(id, newest + 1, &key, fresh_number()?))
@@ -52,13 +52,15 @@ pub fn change_key(
         (None, Unwrapped::WrongKey) => return Err(VolumeFault::WrongKey.into()),
         (None, Unwrapped::Missing) => return Err(missing(id, newest).into()),
     };
-    client.make_wrapped(id, number, &bytes)?;
+    volume.make_wrapped(id, number, &bytes)?;
     // Listed again: other changes may have made and removed keys meanwhile, this one's among them,
     // of which the second copy was then made after that.
-    let numbers = client.key_numbers(id)?;
+    let numbers = volume.key_numbers(id)?;
     let newest = numbers.last().copied().unwrap_or(number);
     for older in numbers.range(..newest) {
-        client.remove_batch(&Twin::BOTH.map(|twin| wrapped_key(id, twin, *older)))?;
+        volume
+            .client
+            .remove_batch(&Twin::BOTH.map(|twin| wrapped_key(id, twin, *older)))?;
     }
     if newest > number {
         return Err(BucketError::KeyChanged);
@@ -80,7 +82,7 @@ fn missing(id: u128, number: u64) -> VolumeFault {
     VolumeFault::Missing { key }
 }
 
-impl RetryingClient {
+impl VolumeClient {
     /// Makes the key of the volume that is about to be made with `manifest`. It comes before the
     /// manifest, so that no volume is without one. What an interrupted creation leaves behind has
     /// another volume's number, so it disturbs no other creation.
@@ -146,7 +148,7 @@ impl RetryingClient {
 
     /// The numbers of the wrapped keys of the volume `id`.
     pub(crate) fn key_numbers(&self, id: u128) -> Result<BTreeSet<u64>, BucketError> {
-        let keys = self.list(KEY_PREFIX)?;
+        let keys = self.client.list(KEY_PREFIX)?;
         let numbers = keys.iter().filter_map(|(key, _)| wrapped_number(id, key));
         Ok(numbers.collect())
     }
@@ -155,7 +157,7 @@ impl RetryingClient {
     fn wrapped(&self, id: u128, number: u64, owner: &OwnerKey) -> Result<Unwrapped, BucketError> {
         for twin in Twin::BOTH {
             let key = wrapped_key(id, twin, number);
-            let Some(bytes) = self.object(&key)? else {
+            let Some(bytes) = self.client.object(&key)? else {
                 continue;
             };
             match owner.unwrap(id, number, &key, &bytes) {
@@ -173,7 +175,7 @@ impl RetryingClient {
     fn make_wrapped(&self, id: u128, number: u64, bytes: &[u8]) -> Result<(), BucketError> {
         for twin in Twin::BOTH {
             let key = wrapped_key(id, twin, number);
-            let appended = self.append(&mut Append::new(key, bytes.to_vec()))?;
+            let appended = self.client.append(&mut Append::new(key, bytes.to_vec()))?;
             if appended == Appended::Theirs {
                 return Err(BucketError::KeyChanged);
             }

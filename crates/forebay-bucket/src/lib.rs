@@ -38,6 +38,7 @@ mod snapshots;
 mod statistics;
 mod store;
 mod upkeep;
+mod volume_client;
 
 pub use bucket::{Bucket, CallError, ParentVolume};
 pub use check::Checked;

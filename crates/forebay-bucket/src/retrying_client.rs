@@ -10,7 +10,6 @@ use forebay_rt::thread::{Stopwatch, pause_current};
 use forebay_rt::{panic_text, say};
 use forebay_store::Failure;
 use forebay_volume::{Append, Appended, Call, Progress, Reply};
-use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -22,8 +21,6 @@ const OPENING_TIMEOUT: Span = Span::from_secs(30);
 /// Longest wait for an object that is missing or damaged. It may never come back, and its reader
 /// needs an answer.
 const BAD_TIMEOUT: Span = Span::from_secs(60);
-/// Bad objects that are remembered.
-const BAD_LIMIT: usize = 1_000;
 /// Trouble that ends sooner is not reported. While a volume is being opened it is reported earlier,
 /// because the caller has nothing else to look at.
 const SAID_AFTER: Span = Span::from_secs(2);
@@ -57,10 +54,6 @@ pub(crate) struct RetryingClient {
     /// The kind of trouble that was reported last and has not ended since. The text has the object
     /// and the time in it, which are others for each request.
     said: Mutex<Option<Failure>>,
-    /// Objects that were missing or damaged for as long as anything is waited for.
-    bad: Mutex<BTreeSet<String>>,
-    /// Since when pins were met whenever they were looked for.
-    pub(crate) pinned: Mutex<Option<Stopwatch>>,
 }
 
 /// The tries of one request.
@@ -93,8 +86,6 @@ impl RetryingClient {
             is_open: AtomicBool::new(false),
             traffic: Traffic::default(),
             said: Mutex::new(None),
-            bad: Mutex::default(),
-            pinned: Mutex::default(),
         }
     }
 
@@ -232,25 +223,14 @@ impl RetryingClient {
         tries.wait = tries.wait.saturating_mul(2).min(LONGEST_WAIT);
     }
 
-    /// Whether the next answer about `key` decides, if it is a bad one.
-    pub(crate) fn is_last_of_bad(&self, key: &str, tries: &Tries) -> bool {
+    /// Whether the next answer about an object decides, if it is a bad one and the last one before
+    /// these tries `was_bad` too.
+    pub(crate) fn is_last_of_bad(&self, was_bad: bool, tries: &Tries) -> bool {
         let is_first = tries.wait == FIRST_WAIT;
         !is_first
             && (tries.since.elapsed() >= self.longest().min(BAD_TIMEOUT)
                 || self.is_stopped.load(Ordering::Acquire)
-                || lock(&self.bad).contains(key))
-    }
-
-    pub(crate) fn record_good(&self, key: &str) {
-        lock(&self.bad).remove(key);
-    }
-
-    pub(crate) fn record_bad(&self, key: &str) {
-        let mut bad = lock(&self.bad);
-        // A volume with more of them is past saving; those that are forgotten are waited for again.
-        if bad.len() < BAD_LIMIT {
-            bad.insert(key.to_owned());
-        }
+                || was_bad)
     }
 
     /// The bytes of an object, or of a range of it; none if it is not there.

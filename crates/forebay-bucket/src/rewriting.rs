@@ -8,8 +8,8 @@ use crate::abreast::abreast;
 use crate::bucket::{Bucket, CallError};
 use crate::copy::{Progress, writing};
 use crate::error::BucketError;
-use crate::jobs::Unmade;
-use crate::retrying_client::RetryingClient;
+use crate::jobs::{PageClient, Unmade};
+use crate::volume_client::VolumeClient;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::fresh_number;
 use forebay_store::Failure;
@@ -36,11 +36,11 @@ pub fn roll_back(
     takes_over: bool,
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
-    let client = Arc::new(RetryingClient::of_task(bucket));
+    let volume = VolumeClient::of_task(bucket);
     // Whatever is wrong with it is found before another writer is ended.
-    let from = State::at_snapshot(&client, name, key)?;
-    let opened = client.open(writing("a rollback", takes_over)?)?;
-    let to = State::of(&client, &from.codec, opened);
+    let from = State::at_snapshot(&volume, name, key)?;
+    let opened = volume.open(writing("a rollback", takes_over)?)?;
+    let to = State::of(&volume, from.pages.codec(), opened);
     let length_bytes = from.writer.manifest().length_bytes;
     rewrite(from, to, length_bytes, progress)
 }
@@ -58,8 +58,8 @@ pub fn resize(
     key: Option<&OwnerKey>,
     takes_over: bool,
 ) -> Result<(), BucketError> {
-    let client = Arc::new(RetryingClient::of_task(bucket));
-    let found = client.open(Access::Read)?.manifest;
+    let volume = VolumeClient::of_task(bucket);
+    let found = volume.open(Access::Read)?.manifest;
     // Whatever is wrong is found before another writer is ended.
     found.with_length(length_bytes)?;
     if length_bytes < found.length_bytes && !may_shrink {
@@ -68,14 +68,14 @@ pub fn resize(
             asked_bytes: length_bytes,
         });
     }
-    let codec = client.unlock(&found, key)?;
-    let opened = client.open(writing("a change of its length", takes_over)?)?;
+    let codec = volume.unlock(&found, key)?;
+    let opened = volume.open(writing("a change of its length", takes_over)?)?;
     if opened.manifest != found {
-        client.leave(&Mutex::new(Writer::new(opened)))?;
+        volume.leave(&Mutex::new(Writer::new(opened)))?;
         return Err(BucketError::Resized);
     }
-    let from = State::of(&client, &codec, opened.clone());
-    let to = State::of(&client, &codec, opened);
+    let from = State::of(&volume, &codec, opened.clone());
+    let to = State::of(&volume, &codec, opened);
     let quiet: Arc<Progress> = Arc::new(|_, _| {});
     rewrite(from, to, length_bytes, &quiet).map(drop)
 }
@@ -94,12 +94,9 @@ pub fn copy_snapshot(
     key: Option<&OwnerKey>,
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
-    let (from, to) = (
-        Arc::new(RetryingClient::of_task(from)),
-        Arc::new(RetryingClient::of_task(to)),
-    );
+    let (from, to) = (VolumeClient::of_task(from), VolumeClient::of_task(to));
     let from = State::at_snapshot(&from, name, key)?;
-    if to.object(MANIFEST_KEY)?.is_some() {
+    if to.client.object(MANIFEST_KEY)?.is_some() {
         return Err(BucketError::Occupied);
     }
     let original = from.writer.manifest();
@@ -122,28 +119,26 @@ pub fn copy_snapshot(
 
 /// A state of a volume, with what it takes to read it, or to write from there on.
 struct State {
-    client: Arc<RetryingClient>,
-    codec: PageCodec,
+    pages: PageClient,
     writer: Writer,
 }
 
 impl State {
-    fn of(client: &Arc<RetryingClient>, codec: &PageCodec, opened: Opened) -> State {
+    fn of(volume: &Arc<VolumeClient>, codec: &PageCodec, opened: Opened) -> State {
         State {
-            client: client.clone(),
-            codec: codec.clone(),
+            pages: PageClient::new(volume.clone(), codec.clone()),
             writer: Writer::with_codec(opened, codec.clone()),
         }
     }
 
     fn at_snapshot(
-        client: &Arc<RetryingClient>,
+        volume: &Arc<VolumeClient>,
         name: SnapshotName,
         key: Option<&OwnerKey>,
     ) -> Result<State, BucketError> {
-        let opened = client.open_snapshot(name)?;
-        let codec = client.unlock(&opened.manifest, key)?;
-        Ok(State::of(client, &codec, opened))
+        let opened = volume.open_snapshot(name)?;
+        let codec = volume.unlock(&opened.manifest, key)?;
+        Ok(State::of(volume, &codec, opened))
     }
 
     /// The chunks that `map` does not have as this state has them.
@@ -158,18 +153,17 @@ impl State {
     /// Makes the object of `job` at `to`, with `count` pages; none if it is zeros.
     fn make(
         &self,
-        to: &RetryingClient,
-        codec: &PageCodec,
+        to: &PageClient,
         mut job: UploadJob,
         count: u64,
     ) -> Result<Option<u32>, BucketError> {
-        let assembled = self.client.assemble(&self.codec, &mut job, true);
+        let assembled = self.pages.assemble(&mut job, true);
         assembled.map_err(|unmade| match unmade {
             Unmade::Missing(key) => VolumeFault::Missing { key }.into(),
             Unmade::Failed(failure) => failed("an object cannot be read", failure),
         })?;
         job.bytes.resize((count * PAGE_BYTES) as usize, 0);
-        let made = to.make_chunk(codec, &mut job);
+        let made = to.make_chunk(&mut job);
         made.map_err(|failure| failed("an object cannot be made", failure))
     }
 }
@@ -185,11 +179,8 @@ fn rewrite(
     length_bytes: u64,
     progress: &Arc<Progress>,
 ) -> Result<Collected, BucketError> {
-    let State {
-        client,
-        codec,
-        mut writer,
-    } = to;
+    let State { pages, mut writer } = to;
+    let volume = pages.volume.clone();
     let before = *writer.manifest();
     let is_copy = before.id != from.writer.manifest().id;
     let mut chunks = from.differing(writer.map());
@@ -209,12 +200,12 @@ fn rewrite(
         }
     }
     let (id, all, done) = (writer.map().writer(), jobs.len() as u64, AtomicU64::new(0));
-    let (maker, progress) = (client.clone(), progress.clone());
+    let progress = progress.clone();
     let made = abreast(jobs, move |(chunk, name)| {
         let mut job = UploadJob::new(&from.writer, Scope::All, chunk, name, Vec::new());
         job.writer = id;
-        let pages = new.pages_of(chunk);
-        let crc = from.make(&maker, &codec, job, pages.end - pages.start)?;
+        let range = new.pages_of(chunk);
+        let crc = from.make(&pages, job, range.end - range.start)?;
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
         Ok::<_, BucketError>((chunk, name, crc))
     });
@@ -224,7 +215,7 @@ fn rewrite(
             // An incomplete copy stays open, so that it is not taken for a whole volume. Any other
             // volume is as before; if it cannot be closed, the next writer has to take it over.
             if !is_copy {
-                let _ = client.leave(&Mutex::new(writer));
+                let _ = volume.leave(&Mutex::new(writer));
             }
             return Err(error);
         }
@@ -243,19 +234,19 @@ fn rewrite(
     if writer.need() == Need::Record {
         writer.seal();
     }
-    record(&client, writer)?;
+    record(&volume, writer)?;
     Ok(written)
 }
 
 /// Makes the record that `writer` has begun, and leaves the volume to others.
-fn record(client: &RetryingClient, writer: Writer) -> Result<(), BucketError> {
+fn record(volume: &VolumeClient, writer: Writer) -> Result<(), BucketError> {
     let writer = Mutex::new(writer);
-    client.make_record(&writer)?;
+    volume.make_record(&writer)?;
     // The record may be as large as a map: whoever opens the volume next begins behind it. If the
     // map cannot be made, the next writer makes one.
     let map = lock(&writer).map_after(1);
     if let Some(mut map) = map {
-        let _ = client.append(&mut map);
+        let _ = volume.client.append(&mut map);
     }
-    client.leave(&writer)
+    volume.leave(&writer)
 }

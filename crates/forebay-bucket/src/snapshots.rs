@@ -2,7 +2,8 @@
 
 use crate::bucket::Bucket;
 use crate::error::BucketError;
-use crate::retrying_client::{RetryingClient, Tries};
+use crate::retrying_client::Tries;
+use crate::volume_client::VolumeClient;
 use forebay_base::Span;
 use forebay_base::sync::lock;
 use forebay_rt::thread::{Stopwatch, pause_current};
@@ -35,10 +36,10 @@ const ATTEMPTS: u32 = 3;
 /// # Errors
 /// [`BucketError`]: [`VolumeFault::SnapshotExists`] if that name is taken.
 pub fn take_snapshot(bucket: Arc<dyn Bucket>, name: SnapshotName) -> Result<(), BucketError> {
-    let client = RetryingClient::of_task(bucket);
+    let volume = VolumeClient::of_task(bucket);
     // Nothing is put where no volume is.
-    client.known_manifest()?;
-    client.take_snapshot(name)
+    volume.known_manifest()?;
+    volume.take_snapshot(name)
 }
 
 /// Removes the snapshot `name` of the volume in `bucket`. What it alone holds is removed by the
@@ -54,14 +55,16 @@ pub fn remove_snapshot(
     if name.is_of_clone() && !is_forced {
         return Err(BucketError::HasClone { snapshot: name });
     }
-    let client = RetryingClient::of_task(bucket);
-    if !client.snapshot_names()?.contains(&name) {
+    let volume = VolumeClient::of_task(bucket);
+    if !volume.snapshot_names()?.contains(&name) {
         return Err(VolumeFault::NoSnapshot { name }.into());
     }
-    Ok(client.remove_batch(&Twin::BOTH.map(|twin| name.key(twin)))?)
+    Ok(volume
+        .client
+        .remove_batch(&Twin::BOTH.map(|twin| name.key(twin)))?)
 }
 
-impl RetryingClient {
+impl VolumeClient {
     pub(crate) fn take_snapshot(&self, name: SnapshotName) -> Result<(), BucketError> {
         for _ in 1..ATTEMPTS {
             match self.try_snapshot(name) {
@@ -83,7 +86,7 @@ impl RetryingClient {
     ) -> Result<(), BucketError> {
         for twin in Twin::BOTH {
             let mut copy = Append::new(name.key(twin), kept.encode());
-            if self.append(&mut copy)? == Appended::Theirs {
+            if self.client.append(&mut copy)? == Appended::Theirs {
                 return Err(VolumeFault::SnapshotExists { name }.into());
             }
         }
@@ -91,7 +94,8 @@ impl RetryingClient {
             Ok(still) if still == *kept => Ok(()),
             // What it names may have been removed meanwhile.
             gone => {
-                self.remove_batch(&Twin::BOTH.map(|twin| name.key(twin)))?;
+                self.client
+                    .remove_batch(&Twin::BOTH.map(|twin| name.key(twin)))?;
                 gone?;
                 Err(VolumeFault::NoSnapshot { name: source }.into())
             }
@@ -102,7 +106,7 @@ impl RetryingClient {
         let mut taking = Snapshotting::new(name, unix_time_ms(), fresh_number()?);
         let mut tries = Tries::begin();
         loop {
-            let reply = self.ask(&taking.next(), &mut tries)?;
+            let reply = self.client.ask(&taking.next(), &mut tries)?;
             if let Progress::Done(()) = taking.answer(reply)? {
                 return Ok(());
             }
@@ -111,12 +115,15 @@ impl RetryingClient {
 
     /// What never changes of the volume.
     pub(crate) fn known_manifest(&self) -> Result<Manifest, BucketError> {
-        let bytes = self.object(MANIFEST_KEY)?.ok_or(VolumeFault::NotThere)?;
+        let bytes = self
+            .client
+            .object(MANIFEST_KEY)?
+            .ok_or(VolumeFault::NotThere)?;
         Ok(Manifest::decode(&bytes)?)
     }
 
     pub(crate) fn snapshot_names(&self) -> Result<BTreeSet<SnapshotName>, BucketError> {
-        let keys = self.list(SNAPSHOT_PREFIX)?;
+        let keys = self.client.list(SNAPSHOT_PREFIX)?;
         let names = keys.iter().filter_map(|(key, _)| SnapshotName::of_key(key));
         Ok(names.collect())
     }
@@ -130,7 +137,7 @@ impl RetryingClient {
         let mut fault = VolumeFault::NoSnapshot { name };
         for twin in Twin::BOTH {
             let key = name.key(twin);
-            let Some(bytes) = self.object(&key)? else {
+            let Some(bytes) = self.client.object(&key)? else {
                 continue;
             };
             match Snapshot::decode(manifest, &key, &bytes) {
@@ -153,7 +160,7 @@ impl RetryingClient {
         let mut holding = Holding::new(*manifest, self.pins(), Held::among(keys));
         let mut tries = Tries::begin();
         loop {
-            let reply = self.ask(&holding.next(), &mut tries)?;
+            let reply = self.client.ask(&holding.next(), &mut tries)?;
             match holding.answer(reply) {
                 Ok(Progress::More) => {}
                 Ok(Progress::Done(held)) => {
@@ -184,7 +191,7 @@ impl RetryingClient {
             say(format_args!(
                 "{}: a snapshot is being taken; nothing is removed until that is done, for up to \
                  {PIN_TIME}",
-                self.name()
+                self.client.name()
             ));
         }
         *since = since

@@ -4,9 +4,10 @@ use crate::bucket::Bucket;
 use crate::error::BucketError;
 use crate::following::{Follower, Following};
 use crate::gathering::{Commit, Gathering};
-use crate::jobs::{ReadEnd, Unmade};
+use crate::jobs::{PageClient, ReadEnd, Unmade};
 use crate::retrying_client::RetryingClient;
 use crate::statistics::BucketStatistics;
+use crate::volume_client::VolumeClient;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
@@ -127,8 +128,8 @@ struct Core {
     arrivals: WaitQueue,
     gathering: Option<Gathering>,
     following: Option<Following>,
-    client: Arc<RetryingClient>,
-    codec: PageCodec,
+    volume: Arc<VolumeClient>,
+    pages: PageClient,
     object_bytes: u64,
     /// Several threads may find out that another writer has the volume.
     is_fence_said: AtomicBool,
@@ -162,25 +163,25 @@ impl BucketStore {
             return Err(VolumeFault::ReadOnlySnapshot { name }.into());
         }
         let client = RetryingClient::new(bucket, name.to_owned(), settings.answer_timeout);
-        let client = Arc::new(client);
-        let mut unlocked = client.unlocked(&access, &settings)?;
+        let volume = VolumeClient::new(client);
+        let mut unlocked = volume.unlocked(&access, &settings)?;
         let mut admit = |manifest: &Manifest| {
             let made = manifest.as_made();
             let codec = match unlocked.take().filter(|(known, _)| *known == made) {
                 Some((_, codec)) => codec,
-                None => client.unlock(manifest, settings.key.as_ref())?,
+                None => volume.unlock(manifest, settings.key.as_ref())?,
             };
             unlocked = Some((made, codec.clone()));
             Ok::<_, BucketError>((codec, limits(manifest, &settings)?))
         };
         let opened = match settings.snapshot {
-            Some(name) => client.open_snapshot(name)?,
-            None => client.open_if(access, |manifest| admit(manifest).map(drop))?,
+            Some(name) => volume.open_snapshot(name)?,
+            None => volume.open_if(access, |manifest| admit(manifest).map(drop))?,
         };
         let manifest = opened.manifest;
         // What was opened to be written was admitted before, so this does not fail then.
         let (codec, limits) = admit(&manifest)?;
-        client.record_open();
+        volume.client.record_open();
         let following = settings.follow_interval;
         let following = following.filter(|_| is_read_only && settings.snapshot.is_none());
         let follower = following.map(|_| Follower::new(opened.clone()));
@@ -193,8 +194,8 @@ impl BucketStore {
                 .filter(|_| !is_read_only)
                 .map(Gathering::new),
             following: following.map(Following::new),
-            client,
-            codec,
+            pages: PageClient::new(volume.clone(), codec),
+            volume,
             object_bytes: manifest.whole_object_bytes(),
             is_fence_said: AtomicBool::new(false),
         });
@@ -271,7 +272,7 @@ impl BucketStore {
     /// What it has done, and what its volume takes.
     pub fn statistics(&self) -> BucketStatistics {
         let mut statistics = BucketStatistics::of(lock(&self.core.scheduler).writer());
-        self.core.client.count_into(&mut statistics);
+        self.core.volume.client.count_into(&mut statistics);
         statistics
     }
 
@@ -281,7 +282,7 @@ impl BucketStore {
     }
 }
 
-impl RetryingClient {
+impl VolumeClient {
     /// Refuses what has no room, or another key, before its map is read. Returns what opens the
     /// pages of a volume that is there.
     fn unlocked(
@@ -388,7 +389,7 @@ impl Core {
             return;
         };
         while following.is_due(follower.has_failed()) {
-            let newest = follower.look(&self.client);
+            let newest = follower.look(&self.volume);
             let changed = newest.map(|opened| lock(&self.scheduler).follow(opened));
             following.looked(changed.unwrap_or_default());
         }
@@ -422,7 +423,7 @@ impl Core {
         loop {
             let arrival = self.arrivals.listen();
             let mut ended = Ended::default();
-            let at_once = self.client.uploads_at_once(self.object_bytes);
+            let at_once = self.volume.client.uploads_at_once(self.object_bytes);
             let (job, is_stopped) = {
                 let mut scheduler = lock(&self.scheduler);
                 scheduler.limit_uploads(at_once);
@@ -439,21 +440,21 @@ impl Core {
     fn carry_out(&self, job: Job) {
         let mut ended = Ended::default();
         match job {
-            Job::Read(job) => match self.client.read(&self.codec, job) {
+            Job::Read(job) => match self.pages.read(job) {
                 ReadEnd::Done(job) => ended.push(job.filled(), Ok(())),
                 ReadEnd::Failed(io, failure) => ended.push(io, Err(failure)),
                 ReadEnd::Missing(job, key) => self.read_again(*job, &key, &mut ended),
             },
             Job::Upload(mut job) => {
-                let mut made = self.client.upload(&self.codec, &mut job, false);
+                let mut made = self.pages.upload(&mut job, false);
                 let is_missing = matches!(made, Err(Unmade::Missing(_)));
                 if is_missing && lock(&self.scheduler).is_wanted(&job) && !self.is_succeeded() {
-                    made = self.client.upload(&self.codec, &mut job, true);
+                    made = self.pages.upload(&mut job, true);
                 }
                 let result = made.map_err(|unmade| match unmade {
                     Unmade::Missing(_) if self.is_succeeded() => Failure::Fenced,
                     Unmade::Missing(_) if !lock(&self.scheduler).is_wanted(&job) => Failure::Gone,
-                    Unmade::Missing(key) => self.client.missing(&key),
+                    Unmade::Missing(key) => self.pages.missing(&key),
                     Unmade::Failed(failure) => failure,
                 });
                 lock(&self.scheduler).uploaded(job, result, &mut ended);
@@ -461,7 +462,7 @@ impl Core {
             Job::Record(twin) => {
                 let next = || lock(&self.scheduler).next_call(twin);
                 let answer = |reply| lock(&self.scheduler).answer(twin, reply);
-                let result = self.client.record(next, answer);
+                let result = self.volume.record(next, answer);
                 if result == Err(Failure::Fenced) {
                     let number = lock(&self.scheduler).last_number();
                     self.say_fenced(number);
@@ -470,7 +471,7 @@ impl Core {
             }
             Job::Move(pages) => {
                 let read = pages.into_iter().filter_map(|(page, from)| {
-                    let bytes = self.client.page_of_record(&self.codec, page, from)?;
+                    let bytes = self.pages.page_of_record(page, from)?;
                     Some((page, from, bytes))
                 });
                 let read = read.collect();
@@ -478,12 +479,12 @@ impl Core {
             }
             Job::Map(mut append) => {
                 // A map that could not be made is made some records later.
-                let made = self.client.append(&mut append);
+                let made = self.volume.client.append(&mut append);
                 lock(&self.scheduler).mapped(append.key(), made.ok());
             }
             Job::Remove(keys) => {
                 let manifest = lock(&self.scheduler).manifest();
-                let removed = self.client.remove(&manifest, &keys);
+                let removed = self.pages.remove(&manifest, &keys);
                 lock(&self.scheduler).removed(keys.len(), removed);
             }
         }
@@ -507,7 +508,7 @@ impl Core {
         }
         let again = lock(&self.scheduler).read_again(job, key, ended);
         if let Err(io) = again {
-            ended.push(io, Err(self.client.missing(key)));
+            ended.push(io, Err(self.pages.missing(key)));
         }
     }
 
@@ -522,7 +523,7 @@ impl Core {
             let successors = Twin::BOTH.map(|twin| scheduler.successor(twin));
             (successors, scheduler.last_number() + 1)
         };
-        let is_there = |call: &Call| matches!(self.client.get(call), Ok(Some(_)));
+        let is_there = |call: &Call| matches!(self.volume.client.get(call), Ok(Some(_)));
         if !successors.iter().flatten().any(is_there) {
             return false;
         }
@@ -545,11 +546,11 @@ impl Core {
         if self.is_fence_said.swap(true, Ordering::AcqRel) {
             return;
         }
-        let who = self.client.writer_of(number);
+        let who = self.volume.writer_of(number);
         say(format_args!(
             "{}: {} has taken the volume over; nothing is written to it any more, and what was \
              not {} before is not there",
-            self.client.name(),
+            self.volume.client.name(),
             who.as_deref().unwrap_or("another writer"),
             // A FLUSH may have been answered before its record.
             self.gathering.as_ref().map_or("flushed", |_| "recorded"),
@@ -607,7 +608,7 @@ impl Drop for BucketStore {
             following.stop();
         }
         lock(&self.core.scheduler).stop();
-        self.core.client.stop();
+        self.core.volume.client.stop();
         self.core.arrivals.wake_all();
         self.threads.join();
     }

@@ -4,7 +4,8 @@ use crate::abreast::abreast;
 use crate::bucket::Bucket;
 use crate::check::Checked;
 use crate::error::BucketError;
-use crate::retrying_client::{RetryingClient, Tries};
+use crate::retrying_client::Tries;
+use crate::volume_client::VolumeClient;
 use forebay_volume::{
     Access, Collected, Collecting, DETACHED_KEY, Held, Manifest, Map, PIN_PREFIX, PREFIXES,
     PROBE_PREFIX, Progress, SnapshotName, VolumeFault, unneeded,
@@ -51,18 +52,18 @@ pub struct VolumeInfo {
 /// # Errors
 /// [`BucketError`].
 pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
-    let client = Arc::new(RetryingClient::of_task(bucket));
-    let opened = client.open(Access::Read)?;
+    let volume = VolumeClient::of_task(bucket);
+    let opened = volume.open(Access::Read)?;
     let mut keys = Vec::new();
     // Pins and probes are there for a moment and hold nothing of the volume.
     let passing = [PIN_PREFIX, PROBE_PREFIX];
     for prefix in PREFIXES.into_iter().filter(|it| !passing.contains(it)) {
-        keys.extend(client.list(prefix)?);
+        keys.extend(volume.client.list(prefix)?);
     }
     let all = sum_of(&keys);
     let (mut held, mut snapshots) = (Held::default(), Vec::new());
-    for name in client.snapshot_names()? {
-        match client.snapshot(&opened.manifest, name) {
+    for name in volume.snapshot_names()? {
+        match volume.snapshot(&opened.manifest, name) {
             Ok(snapshot) => {
                 held.add(&snapshot.map);
                 snapshots.push((name, Ok(snapshot.taken_ms)));
@@ -80,8 +81,8 @@ pub fn info(bucket: Arc<dyn Bucket>) -> Result<VolumeInfo, BucketError> {
         unneeded.clear();
     }
     let mut parent = None;
-    if opened.manifest.shared.is_some() && client.object(DETACHED_KEY)?.is_none() {
-        let found = client.parent()?;
+    if opened.manifest.shared.is_some() && volume.client.object(DETACHED_KEY)?.is_none() {
+        let found = volume.client.parent()?;
         parent = found.map(|it| (it.address, it.named.snapshot));
     }
     Ok(VolumeInfo {
@@ -112,10 +113,10 @@ pub(crate) fn sum_of(keys: &[(String, u64)]) -> Collected {
 /// # Errors
 /// [`BucketError`].
 pub fn collect(bucket: Arc<dyn Bucket>) -> Result<Collected, BucketError> {
-    let client = Arc::new(RetryingClient::of_task(bucket));
+    let volume = VolumeClient::of_task(bucket);
     loop {
-        match client.collect() {
-            Err(BucketError::Volume(VolumeFault::Pinned)) => client.wait_for_pins(),
+        match volume.collect() {
+            Err(BucketError::Volume(VolumeFault::Pinned)) => volume.wait_for_pins(),
             collected => return collected,
         }
     }
@@ -128,12 +129,12 @@ pub fn collect(bucket: Arc<dyn Bucket>) -> Result<Collected, BucketError> {
 /// # Errors
 /// [`BucketError`] if the volume cannot be opened at all.
 pub fn check(bucket: Arc<dyn Bucket>) -> Result<Checked, BucketError> {
-    let client = Arc::new(RetryingClient::of_task(bucket));
+    let volume = VolumeClient::of_task(bucket);
     let mut before: Option<(u64, Vec<String>)> = None;
     loop {
-        let opened = client.open(Access::Read)?;
+        let opened = volume.open(Access::Read)?;
         let number = opened.map.number();
-        let checked = client.check(&opened)?;
+        let checked = volume.check(&opened)?;
         let is_whole = checked.faults.is_empty() && checked.notes.is_empty();
         let is_known =
             |(same, faults): &(u64, Vec<String>)| *same == number || *faults == checked.faults;
@@ -151,15 +152,15 @@ pub(crate) fn batches_of(listed: &[(String, u64)]) -> Vec<Vec<String>> {
     batches.map(keys_of).collect()
 }
 
-impl RetryingClient {
-    fn collect(self: &Arc<RetryingClient>) -> Result<Collected, BucketError> {
+impl VolumeClient {
+    fn collect(self: &Arc<VolumeClient>) -> Result<Collected, BucketError> {
         let mut collecting = Collecting::new(self.pins());
         let mut tries = Tries::begin();
         loop {
             if let Some(doomed) = collecting.doomed() {
                 return self.remove_doomed(&doomed);
             }
-            let reply = self.ask(&collecting.next(), &mut tries)?;
+            let reply = self.client.ask(&collecting.next(), &mut tries)?;
             if let Progress::Done(collected) = collecting.answer(reply)? {
                 return Ok(collected);
             }
@@ -168,15 +169,15 @@ impl RetryingClient {
 
     /// Removes `doomed`, those of one kind before those of the next.
     fn remove_doomed(
-        self: &Arc<RetryingClient>,
+        self: &Arc<VolumeClient>,
         doomed: &[(String, u64)],
     ) -> Result<Collected, BucketError> {
         let mut collected = Collected::default();
         let kind = |(key, _): &(String, u64)| key.find('/').map(|at| key[..at].to_owned());
         for of_kind in doomed.chunk_by(|a, b| kind(a) == kind(b)) {
-            let client = self.clone();
+            let volume = self.clone();
             abreast(batches_of(of_kind), move |keys| {
-                Ok::<(), BucketError>(client.remove_batch(&keys)?)
+                Ok::<(), BucketError>(volume.client.remove_batch(&keys)?)
             })?;
             let removed = sum_of(of_kind);
             collected.objects += removed.objects;
