@@ -26,11 +26,14 @@ pub enum Source<'w> {
     },
 }
 
+/// Staged pages by their numbers.
+pub(crate) type Staged = BTreeMap<u64, Vec<u8>>;
+
 /// See above. A page that is staged is newer than the chunk that it lies in.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layer {
     /// Pages that are in no object.
-    pub(crate) staged: BTreeMap<u64, Vec<u8>>,
+    pub(crate) staged: Staged,
     /// Chunks that are in objects of their own, or have become zeros.
     pub(crate) pending: BTreeMap<u64, Content>,
 }
@@ -103,5 +106,99 @@ impl Layer {
             }
         }
         useless
+    }
+}
+
+/// Which changes an object is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Those that the next record holds.
+    Record,
+    /// All.
+    All,
+}
+
+/// The layers of a writer, and the objects that are being made of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Layers {
+    /// What came since the last record, or since the last freeze.
+    pub(crate) fresh: Layer,
+    /// What the next record holds, if it is another layer.
+    pub(crate) frozen: Option<Layer>,
+    /// The number of the layer `fresh`: it grows with each freeze.
+    number: u64,
+    /// Chunk objects that are being made, by number, and the newest layer that is in them.
+    making: BTreeMap<u64, u64>,
+}
+
+impl Layers {
+    pub(crate) fn are_empty(&self) -> bool {
+        self.of(Scope::All).all(Layer::is_empty)
+    }
+
+    pub(crate) fn staged_pages(&self) -> usize {
+        self.of(Scope::All).map(|it| it.staged.len()).sum()
+    }
+
+    /// Those of `scope`, the newest first.
+    pub(crate) fn of(&self, scope: Scope) -> impl Iterator<Item = &Layer> {
+        let is_seen = scope == Scope::All || self.frozen.is_none();
+        let fresh = Some(&self.fresh).filter(|_| is_seen);
+        fresh.into_iter().chain(&self.frozen)
+    }
+
+    /// What the next record holds.
+    pub(crate) fn next(&self) -> &Layer {
+        self.frozen.as_ref().unwrap_or(&self.fresh)
+    }
+
+    pub(crate) fn take_next(&mut self) -> Layer {
+        let fresh = &mut self.fresh;
+        let frozen = self.frozen.take();
+        frozen.unwrap_or_else(|| std::mem::take(fresh))
+    }
+
+    pub(crate) fn freeze(&mut self) {
+        self.frozen = Some(std::mem::take(&mut self.fresh));
+        self.number += 1;
+    }
+
+    /// Makes one layer of both. The objects that nobody needs now are returned.
+    pub(crate) fn thaw(&mut self, chunk_pages: u64) -> Vec<Content> {
+        let frozen = self.frozen.take();
+        frozen.map_or_else(Vec::new, |it| self.fresh.put_above(it, chunk_pages))
+    }
+
+    /// The object `number` is being made of `scope`.
+    pub(crate) fn begin_object(&mut self, number: u64, scope: Scope) {
+        let is_below = scope == Scope::Record && self.frozen.is_some();
+        self.making
+            .insert(number, self.number - u64::from(is_below));
+    }
+
+    /// It is there, or will not be.
+    pub(crate) fn end_object(&mut self, number: u64) {
+        self.making.remove(&number);
+    }
+
+    /// Whether the object `number` is being made of what the next record holds.
+    pub(crate) fn is_for_record(&self, number: u64) -> bool {
+        let layer = self.number - u64::from(self.frozen.is_some());
+        self.making.get(&number) == Some(&layer)
+    }
+
+    /// Whether it is being made of everything.
+    pub(crate) fn is_of_all(&self, number: u64) -> bool {
+        self.making.get(&number) == Some(&self.number)
+    }
+
+    /// The first object that a later record will name: of those that are being made, and those that
+    /// are made already.
+    pub(crate) fn first_object(&self) -> Option<u64> {
+        let made = self.fresh.pending.values().filter_map(|it| match it {
+            Content::Object { name, .. } => Some(name.number),
+            Content::Hole => None,
+        });
+        self.making.keys().copied().chain(made).min()
     }
 }

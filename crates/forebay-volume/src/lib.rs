@@ -117,7 +117,7 @@ pub use collecting::{Collected, Collecting, MAPPED, unneeded};
 pub use fault::VolumeFault;
 pub use holding::{Held, Holding, Pins};
 pub use keys::{OwnerKey, VolumeKey, check_wrapped, wrapped_key, wrapped_number};
-pub use layer::Source;
+pub use layer::{Scope, Source};
 pub use manifest::{CHUNKS_LIMIT, Manifest, Shared};
 pub use map::{INLINE_TOTAL, InlinePage, Map};
 pub use name::{
@@ -134,4 +134,4 @@ pub use snapshot::Snapshot;
 pub use snapshot_name::SnapshotName;
 pub use snapshotting::Snapshotting;
 pub use uploads::Uploads;
-pub use writer::{Need, RECORDS_BETWEEN_MAPS, Scope, Writer};
+pub use writer::{Need, RECORDS_BETWEEN_MAPS, Writer};

@@ -16,6 +16,7 @@ use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};
 use crate::copying::{Copied, Copying};
 use crate::fault::VolumeFault;
+use crate::layer::Staged;
 use crate::manifest::Manifest;
 use crate::map::Map;
 use crate::name::{MANIFEST_KEY, MAP_PREFIX, Twin, map_key, probe_key};
@@ -404,7 +405,7 @@ impl Fence {
         map.apply(&opened.manifest, &record, checksum)?;
         Ok(Fence {
             opened,
-            twins: Twins::new(number, bytes),
+            twins: Twins::new(number, bytes, Staged::new()),
             making: Some(Twin::First),
             known: number - 1,
             newer: None,

@@ -6,6 +6,7 @@
 
 use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};
+use crate::layer::Staged;
 use crate::name::Twin;
 use std::sync::Arc;
 
@@ -14,15 +15,18 @@ use std::sync::Arc;
 pub(crate) struct Twins {
     appends: [Append; 2],
     are_ours: [bool; 2],
+    /// Its pages, if they are encrypted in it.
+    pub(crate) unsealed: Staged,
 }
 
 impl Twins {
-    /// Makes record `number` with `bytes`.
-    pub(crate) fn new(number: u64, bytes: Vec<u8>) -> Twins {
+    /// Makes record `number` with `bytes`, in which the pages `unsealed` are encrypted.
+    pub(crate) fn new(number: u64, bytes: Vec<u8>, unsealed: Staged) -> Twins {
         let bytes = Arc::new(bytes);
         Twins {
             appends: Twin::BOTH.map(|twin| Append::of(twin.key(number), bytes.clone())),
             are_ours: [false; 2],
+            unsealed,
         }
     }
 

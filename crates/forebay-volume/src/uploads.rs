@@ -4,8 +4,9 @@
 //! - invariant VB14: the chunks of a commit go first, and of the others those that are whole before
 //!   those that have the most pages.
 
+use crate::layer::Scope;
 use crate::name::ChunkName;
-use crate::writer::{Scope, Writer};
+use crate::writer::Writer;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 

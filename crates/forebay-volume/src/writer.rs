@@ -13,7 +13,7 @@ use crate::call::{Call, Progress, Reply};
 use crate::checksum::crc32c;
 use crate::collecting::MAPPED;
 use crate::fault::VolumeFault;
-use crate::layer::{Layer, Source};
+use crate::layer::{Layer, Layers, Scope, Source, Staged};
 use crate::manifest::Manifest;
 use crate::map::{INLINE_TOTAL, InlinePage, Map};
 use crate::name::{ChunkName, MAPPED_KEY, Twin, map_key};
@@ -23,7 +23,7 @@ use crate::pages::{Holder, PageCodec};
 use crate::record::{Body, Content, INLINE_PAGES, Record};
 use crate::twins::Twins;
 use crate::waste::Waste;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeSet, BinaryHeap};
 
 /// A chunk becomes an object if a commit has this part of its pages. What lies in records is read
 /// page by page for it, so it stays there as long as there is room.
@@ -48,15 +48,6 @@ pub enum Need {
     Chunks(Vec<u64>),
     /// A record: see [`Writer::seal`].
     Record,
-}
-
-/// Which changes an object is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Those that the next record holds.
-    Record,
-    /// All.
-    All,
 }
 
 /// What an object of a chunk would take in. Those that are made first are the greatest.
@@ -102,19 +93,10 @@ pub struct Writer {
     /// The record that opened the volume for this writer.
     opening: u64,
     next_object: u64,
-    /// What came since the last record, or since the last freeze.
-    fresh: Layer,
-    /// What the next record holds, if it is another layer.
-    frozen: Option<Layer>,
-    /// The number of the layer `fresh`: it grows with each freeze.
-    layer: u64,
-    /// Chunk objects that are being made, by number, and the newest layer that is in them.
-    making: BTreeMap<u64, u64>,
+    layers: Layers,
     sealed: Option<Twins>,
     /// The next record gives the volume the length that `manifest` has already.
     is_resizing: bool,
-    /// The pages of that record, if they are encrypted there.
-    unsealed: BTreeMap<u64, Vec<u8>>,
     /// Pages that lie in records and shall lie in the next one.
     moved: Vec<(u64, InlinePage, Vec<u8>)>,
     waste: Waste,
@@ -142,12 +124,8 @@ impl Writer {
             map: opened.map,
             base: opened.base,
             next_object: 0,
-            fresh: Layer::default(),
-            frozen: None,
-            layer: 0,
-            making: BTreeMap::new(),
+            layers: Layers::default(),
             sealed: None,
-            unsealed: BTreeMap::new(),
             moved: Vec::new(),
             is_resizing: false,
             is_fenced: false,
@@ -173,38 +151,33 @@ impl Writer {
     /// How many pages are staged, or stay in memory until the record is there in which they are
     /// encrypted.
     pub fn staged_pages(&self) -> usize {
-        self.unrecorded_pages() + self.unsealed.len()
+        let unsealed = self.sealed.as_ref().map_or(0, |it| it.unsealed.len());
+        self.unrecorded_pages() + unsealed
     }
 
     /// How many pages are staged for a later record than the one that is being made.
     pub fn unrecorded_pages(&self) -> usize {
-        let frozen = self.frozen.as_ref().map_or(0, |frozen| frozen.staged.len());
-        self.fresh.staged.len() + frozen
+        self.layers.staged_pages()
     }
 
     /// How many pages of `chunk` are staged, since the last freeze.
     pub fn staged_in(&self, chunk: u64) -> u64 {
-        self.fresh.staged_in(self.pages_of(chunk)) as u64
+        self.layers.fresh.staged_in(self.pages_of(chunk)) as u64
     }
 
     /// Whether `chunk` has pages that are staged in the newest layer of `scope`, or lie in records:
     /// an object of its own would take them in.
     pub fn has_pages_above(&self, scope: Scope, chunk: u64) -> bool {
         let layer = match scope {
-            Scope::Record => self.next_layer(),
-            Scope::All => &self.fresh,
+            Scope::Record => self.layers.next(),
+            Scope::All => &self.layers.fresh,
         };
         layer.staged_in(self.pages_of(chunk)) > 0 || self.inline_in(chunk) > 0
     }
 
     /// Whether something waits for a record.
     pub fn has_changes(&self) -> bool {
-        !self.fresh.is_empty() || self.frozen.as_ref().is_some_and(|it| !it.is_empty())
-    }
-
-    /// What the next record holds.
-    fn next_layer(&self) -> &Layer {
-        self.frozen.as_ref().unwrap_or(&self.fresh)
+        !self.layers.are_empty()
     }
 
     /// From now on, until [`Writer::seal`] or [`Writer::thaw`], the next record holds what came
@@ -213,35 +186,30 @@ impl Writer {
     /// # Panics
     /// If that was said before.
     pub fn freeze(&mut self) {
-        assert!(self.frozen.is_none(), "one record at a time");
-        if !self.fresh.is_empty() {
+        assert!(self.layers.frozen.is_none(), "one record at a time");
+        if !self.layers.fresh.is_empty() {
             self.stage_moved();
         }
-        self.frozen = Some(std::mem::take(&mut self.fresh));
-        self.layer += 1;
+        self.layers.freeze();
     }
 
     /// The next record holds everything again. Objects that are being made for it alone come too
     /// late: pages may have been staged above them since.
     pub fn thaw(&mut self) {
-        let Some(frozen) = self.frozen.take() else {
-            return;
-        };
-        for useless in self.fresh.put_above(frozen, self.manifest.chunk_pages()) {
+        for useless in self.layers.thaw(self.manifest.chunk_pages()) {
             self.forget(Some(useless));
         }
     }
 
     /// Whether the object `name` is being made of what the next record holds.
     pub fn is_for_record(&self, name: ChunkName) -> bool {
-        let layer = self.layer - u64::from(self.frozen.is_some());
-        self.making.get(&name.number) == Some(&layer)
+        self.layers.is_for_record(name.number)
     }
 
     /// Whether the object `name` is being made of everything: a page that is staged in its chunk
     /// meanwhile would be lost.
     pub fn is_of_all(&self, name: ChunkName) -> bool {
-        self.making.get(&name.number) == Some(&self.layer)
+        self.layers.is_of_all(name.number)
     }
 
     /// Whether a record will name the object `name` once it is made. Otherwise what it is made of
@@ -264,9 +232,7 @@ impl Writer {
         let chunk = page / self.manifest.chunk_pages();
         let index = page % self.manifest.chunk_pages();
         let at = index * self.manifest.pages.stored_bytes();
-        let is_seen = scope == Scope::All || self.frozen.is_none();
-        let fresh = Some(&self.fresh).filter(|_| is_seen);
-        let mut layers = fresh.into_iter().chain(&self.frozen);
+        let mut layers = self.layers.of(scope);
         if let Some(source) = layers.find_map(|it| it.source(page, chunk, at)) {
             return source;
         }
@@ -276,15 +242,11 @@ impl Writer {
                 None => Source::Zeros,
             };
         };
-        if let Some(bytes) = self.unsealed.get(&page)
-            && inline.record == self.map.number()
-        {
-            return Source::Memory(bytes);
-        }
         match &self.sealed {
-            Some(append) if inline.record == self.map.number() => {
+            Some(twins) if inline.record == self.map.number() => {
                 let start = inline.at as usize;
-                Source::Memory(&append.bytes()[start..start + PAGE])
+                let unsealed = twins.unsealed.get(&page).map(Vec::as_slice);
+                Source::Memory(unsealed.unwrap_or_else(|| &twins.bytes()[start..start + PAGE]))
             }
             _ => Source::Record {
                 record: inline.record,
@@ -311,7 +273,7 @@ impl Writer {
     pub fn stage_with(&mut self, page: u64, fill: impl FnOnce(&mut [u8])) {
         assert!(page < self.manifest.pages(), "a page of the volume");
         let spares = &mut self.spares;
-        let staged = self.fresh.staged.entry(page);
+        let staged = self.layers.fresh.staged.entry(page);
         fill(staged.or_insert_with(|| spares.pop().unwrap_or_else(|| vec![0; PAGE])));
     }
 
@@ -322,20 +284,22 @@ impl Writer {
     pub fn discard(&mut self, chunk: u64) {
         assert!(chunk < self.manifest.chunks(), "a chunk of the volume");
         let pages = self.pages_of(chunk);
-        self.fresh.drop_staged(pages.clone(), &mut self.spares);
-        let frozen = self.frozen.as_ref();
+        self.layers
+            .fresh
+            .drop_staged(pages.clone(), &mut self.spares);
+        let frozen = self.layers.frozen.as_ref();
         let below = frozen.and_then(|frozen| frozen.is_hole(chunk, pages));
         let replaced = if below.unwrap_or_else(|| self.was_hole(chunk)) {
-            self.fresh.pending.remove(&chunk)
+            self.layers.fresh.pending.remove(&chunk)
         } else {
-            self.fresh.pending.insert(chunk, Content::Hole)
+            self.layers.fresh.pending.insert(chunk, Content::Hole)
         };
         self.forget(replaced);
     }
 
     /// Whether `chunk` is zeros, as far as is known without reading.
     pub fn is_hole(&self, chunk: u64) -> bool {
-        let mut layers = std::iter::once(&self.fresh).chain(&self.frozen);
+        let mut layers = self.layers.of(Scope::All);
         let known = layers.find_map(|it| it.is_hole(chunk, self.pages_of(chunk)));
         known.unwrap_or_else(|| self.was_hole(chunk))
     }
@@ -347,7 +311,9 @@ impl Writer {
 
     /// Up to `count` chunks with the most pages that were staged since the last freeze.
     pub fn fullest(&self, count: usize) -> Vec<u64> {
-        self.fresh.fullest(count, self.manifest.chunk_pages())
+        self.layers
+            .fresh
+            .fullest(count, self.manifest.chunk_pages())
     }
 
     /// From now on, and from the next record on for all others, the volume has `length_bytes`. Each
@@ -371,7 +337,7 @@ impl Writer {
         if self.is_resizing {
             return Need::Record;
         }
-        let layer = self.next_layer();
+        let layer = self.layers.next();
         if layer.staged.is_empty() {
             return if layer.pending.is_empty() {
                 Need::Nothing
@@ -473,7 +439,7 @@ impl Writer {
         for (page, from, bytes) in std::mem::take(&mut self.moved) {
             let InlinePage { record, at, crc } = from;
             if self.source(page) == (Source::Record { record, at, crc }) {
-                self.fresh.staged.insert(page, bytes);
+                self.layers.fresh.staged.insert(page, bytes);
             }
         }
     }
@@ -490,13 +456,11 @@ impl Writer {
 
     /// A name for the object of a chunk that is put together of `scope`, used by nobody else.
     pub fn name(&mut self, scope: Scope) -> ChunkName {
-        let is_below = scope == Scope::Record && self.frozen.is_some();
         let name = ChunkName {
             epoch: self.map.epoch(),
             number: self.next_object,
         };
-        let layer = self.layer - u64::from(is_below);
-        self.making.insert(self.next_object, layer);
+        self.layers.begin_object(name.number, scope);
         self.next_object += 1;
         name
     }
@@ -520,11 +484,11 @@ impl Writer {
 
     fn made_of(&mut self, chunk: u64, name: ChunkName, made: Content) {
         let (is_for_record, is_of_all) = (self.is_for_record(name), self.is_of_all(name));
-        self.making.remove(&name.number);
+        self.layers.end_object(name.number);
         let pages = self.pages_of(chunk);
-        let layer = match &mut self.frozen {
+        let layer = match &mut self.layers.frozen {
             Some(frozen) if is_for_record => frozen,
-            _ if is_of_all => &mut self.fresh,
+            _ if is_of_all => &mut self.layers.fresh,
             // The record that it was for gave up.
             _ => return self.forget(Some(made)),
         };
@@ -542,7 +506,7 @@ impl Writer {
 
     /// The object `name` could not be made, and nobody will name it.
     pub fn not_made(&mut self, name: ChunkName) {
-        self.making.remove(&name.number);
+        self.layers.end_object(name.number);
         // It may have been made all the same.
         self.waste.never_named(name);
     }
@@ -556,8 +520,7 @@ impl Writer {
     pub fn seal(&mut self) {
         assert!(self.sealed.is_none(), "one record at a time");
         assert_eq!(self.need(), Need::Record, "what a commit needs first");
-        let fresh = &mut self.fresh;
-        let layer = self.frozen.take().unwrap_or_else(|| std::mem::take(fresh));
+        let layer = self.layers.take_next();
         let chunks: Vec<_> = layer.pending.into_iter().collect();
         for &(chunk, _) in &chunks {
             if let Some(object) = self.map.chunk(chunk) {
@@ -567,17 +530,18 @@ impl Writer {
         if std::mem::take(&mut self.is_resizing) {
             assert!(layer.staged.is_empty(), "the chunks at its end are objects");
             let length_bytes = self.manifest.length_bytes;
-            return self.append(Body::Resize {
+            let body = Body::Resize {
                 length_bytes,
                 chunks,
-            });
+            };
+            return self.append(body, Staged::new());
         }
-        let pages = self.seal_pages(layer.staged);
-        self.append(Body::Commit { chunks, pages });
+        let (pages, unsealed) = self.seal_pages(layer.staged);
+        self.append(Body::Commit { chunks, pages }, unsealed);
     }
 
-    /// The pages of a record as they lie there.
-    fn seal_pages(&mut self, staged: BTreeMap<u64, Vec<u8>>) -> Vec<(u64, Vec<u8>)> {
+    /// The pages of a record as they lie there, and as they are staged if they are encrypted there.
+    fn seal_pages(&self, staged: Staged) -> (Vec<(u64, Vec<u8>)>, Staged) {
         let sealing = self.codec.pages_of(Holder::Record(self.map.number() + 1));
         let record_bytes = self.manifest.pages.record_bytes();
         assert_eq!(
@@ -586,16 +550,14 @@ impl Writer {
             "a codec of this volume"
         );
         if record_bytes == PAGE as u64 {
-            return staged.into_iter().collect();
+            return (staged.into_iter().collect(), Staged::new());
         }
         let seal = |(&page, bytes): (&u64, &Vec<u8>)| {
             let mut sealed = Vec::with_capacity(record_bytes as usize);
             sealing.seal(self.map.writer(), page, bytes, &mut sealed);
             (page, sealed)
         };
-        let sealed = staged.iter().map(seal).collect();
-        self.unsealed = staged;
-        sealed
+        (staged.iter().map(seal).collect(), staged)
     }
 
     /// Begins the last record.
@@ -604,16 +566,11 @@ impl Writer {
     /// If a record is in doubt.
     pub fn close(&mut self) {
         assert!(self.sealed.is_none(), "one record at a time");
-        self.append(Body::Close);
+        self.append(Body::Close, Staged::new());
     }
 
-    fn append(&mut self, body: Body) {
-        // What a later record will name: what is being made, and what is made already.
-        let made = self.fresh.pending.values().filter_map(|it| match it {
-            Content::Object { name, .. } => Some(name.number),
-            Content::Hole => None,
-        });
-        let settled = self.making.keys().copied().chain(made).min();
+    fn append(&mut self, body: Body, unsealed: Staged) {
+        let settled = self.layers.first_object();
         let record = Record {
             number: self.map.number() + 1,
             epoch: self.map.epoch(),
@@ -626,7 +583,7 @@ impl Writer {
         let (bytes, checksum) = record.encode();
         let applied = self.map.apply(&self.manifest, &record, checksum);
         applied.expect("a writer makes records that follow its own");
-        self.sealed = Some(Twins::new(record.number, bytes));
+        self.sealed = Some(Twins::new(record.number, bytes, unsealed));
     }
 
     /// What to ask for this copy of the record that is being made; none if none is, or if this copy
@@ -656,7 +613,6 @@ impl Writer {
             Progress::Done(Appended::Ours) => {
                 let bytes = twins.bytes().len();
                 self.sealed = None;
-                self.unsealed = BTreeMap::new();
                 self.waste.recorded(self.map.number(), bytes);
                 if !self.has_changes() {
                     // A volume that rests keeps no memory for what may come.
