@@ -54,12 +54,14 @@
 //! # Ok::<(), forebay_volume::VolumeFault>(())
 //! ```
 
-mod ended;
 mod job;
 mod limits;
+mod record_copies;
+mod requests;
 mod scheduler;
+mod upkeep;
 
-pub use ended::Ended;
 pub use job::{Job, Piece, ReadJob, Removed, UploadJob};
 pub use limits::{Limits, REMOVED_AT_ONCE};
+pub use requests::Ended;
 pub use scheduler::{Closing, Scheduler};

@@ -10,64 +10,20 @@
 //!   failure of what it waits for. Of uploads that run side by side the first that fails ends what
 //!   waits; one that fails after that ends nothing, for its trouble is as old.
 
-use crate::ended::Ended;
 use crate::job::{Job, PAGE, Piece, ReadJob, Removed, UploadJob};
-use crate::limits::{Limits, REMOVED_AT_ONCE};
+use crate::limits::Limits;
+use crate::record_copies::{Purpose, RecordCopies};
+use crate::requests::{Ended, Requests};
+use crate::upkeep::Upkeep;
 use forebay_store::{Extent, Failure, Io, IoKind, Request};
 use forebay_volume::{
-    Append, Appended, Call, InlinePage, MAPPED_KEY, Manifest, Need, Opened, PAGE_BYTES, Progress,
-    Reply, Scope, Source, Twin, Uploads, VolumeFault, Writer,
+    Appended, Call, InlinePage, Manifest, Need, Opened, PAGE_BYTES, Progress, Reply, Scope, Source,
+    Twin, Uploads, VolumeFault, Writer,
 };
-use std::collections::VecDeque;
 use std::ops::Range;
-
-/// Pages of records that may be useless if nobody said how many: as many as are needed, or these.
-const SPARE_PAGES: u64 = 4096;
 
 /// Called when the volume is left to others, or cannot be: then with false.
 pub type Closing = Box<dyn FnOnce(bool) + Send>;
-
-/// How far the record is that a commit waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Recording {
-    /// No thread makes one.
-    No,
-    /// A thread asks for one that was in doubt when a commit came, or that leaves no room.
-    InDoubt,
-    /// A thread makes the last one.
-    Last,
-    /// A thread makes the one that holds what the commits want.
-    Wanted,
-}
-
-/// Whether a map is being made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mapping {
-    No,
-    One,
-    /// It was not made: not before the next record.
-    PutOff,
-}
-
-/// Whether objects that nobody needs are removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Removing {
-    No,
-    /// Some are.
-    Some,
-    /// There was no answer: not before the next record.
-    PutOff,
-    /// The bucket does not let this writer do it.
-    Never,
-}
-
-/// Whether pages are to be moved out of records of which little is needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moving {
-    Rests,
-    /// A commit has ended since pages were moved last.
-    Due,
-}
 
 /// Who may change the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,18 +39,8 @@ pub struct Scheduler {
     writer: Writer,
     limits: Limits,
     role: Role,
-    reads: VecDeque<Box<ReadJob>>,
-    /// Writes and discards that wait for room, for a chunk, or for a commit.
-    waiting: VecDeque<Io>,
-    /// Commits that the next record is for, and those that came too late for it.
-    committing: Vec<Io>,
-    commits: Vec<Io>,
-    recording: Recording,
-    /// The copies of that record that no thread has begun yet, how many are under way, and how
-    /// those ended that are not.
-    unbegun: Vec<Twin>,
-    copies: usize,
-    recorded: Result<(), Failure>,
+    requests: Requests,
+    record: RecordCopies,
     uploads: Uploads,
     /// Memory of chunks that were uploaded, for those that come next: fresh memory costs more than
     /// what is put there.
@@ -103,9 +49,7 @@ pub struct Scheduler {
     upload_failures: u64,
     /// An upload has failed: none is begun for its own sake until somebody asks for something.
     is_put_off: bool,
-    mapping: Mapping,
-    moving: Moving,
-    removing: Removing,
+    upkeep: Upkeep,
     closing: Option<Closing>,
     /// How often what was staged became that of a commit.
     begun_commits: u64,
@@ -123,21 +67,13 @@ impl Scheduler {
             } else {
                 Role::Writer
             },
-            reads: VecDeque::new(),
-            waiting: VecDeque::new(),
-            committing: Vec::new(),
-            commits: Vec::new(),
-            recording: Recording::No,
-            unbegun: Vec::new(),
-            copies: 0,
-            recorded: Ok(()),
+            requests: Requests::default(),
+            record: RecordCopies::none(),
             uploads: Uploads::new(limits.uploads),
             spares: Vec::new(),
             upload_failures: 0,
             is_put_off: false,
-            mapping: Mapping::No,
-            moving: Moving::Rests,
-            removing: Removing::No,
+            upkeep: Upkeep::new(),
             closing: None,
             begun_commits: 0,
             is_stopped: false,
@@ -180,10 +116,6 @@ impl Scheduler {
         self.writer.is_fenced()
     }
 
-    fn is_recording(&self) -> bool {
-        self.recording != Recording::No
-    }
-
     /// Whether [`Scheduler::stop`] was called.
     pub fn is_stopped(&self) -> bool {
         self.is_stopped
@@ -207,7 +139,7 @@ impl Scheduler {
     pub fn succeeded(&mut self, ended: &mut Ended) {
         self.writer.succeeded();
         // A record that is under way ends what waits when it ends.
-        if !self.is_recording() {
+        if !self.record.are_being_made() {
             self.end_fenced(ended);
         }
     }
@@ -227,9 +159,9 @@ impl Scheduler {
         }
         self.is_put_off = false;
         if request.kind == IoKind::Commit {
-            return self.commits.push(io);
+            return self.requests.commits.push(io);
         }
-        self.waiting.push_back(io);
+        self.requests.changes.push_back(io);
         self.settle(ended);
     }
 
@@ -303,7 +235,7 @@ impl Scheduler {
         if job.pieces.is_empty() {
             return ended.push(job.filled(), Ok(()));
         }
-        self.reads.push_back(Box::new(job));
+        self.requests.reads.push_back(Box::new(job));
     }
 
     /// Reads again what commits may have moved, and `gc` or this writer removed: the object `key`
@@ -328,12 +260,12 @@ impl Scheduler {
 
     /// Carries out what waits, as far as it can be now.
     fn settle(&mut self, ended: &mut Ended) {
-        for io in std::mem::take(&mut self.waiting) {
+        for io in std::mem::take(&mut self.requests.changes) {
             if self.fits(io.request()) {
                 self.change(&io);
                 ended.push(io, Ok(()));
             } else {
-                self.waiting.push_back(io);
+                self.requests.changes.push_back(io);
             }
         }
     }
@@ -392,23 +324,23 @@ impl Scheduler {
 
     /// A job that can be done now.
     pub fn next_job(&mut self, ended: &mut Ended) -> Option<Job> {
-        if let Some(read) = self.reads.pop_front() {
+        if let Some(read) = self.requests.reads.pop_front() {
             return Some(Job::Read(read));
         }
         if self.role == Role::ReadOnly || self.is_fenced() {
             return None;
         }
-        if let Some(job) = self.next_copy() {
+        if let Some(job) = self.record.next_job() {
             return Some(job);
         }
-        if let Some(job) = self.next_move() {
-            return Some(job);
+        if self.role == Role::Writer {
+            let (writer, is_stopped) = (&mut self.writer, self.is_stopped);
+            if let Some(job) = self.upkeep.next_job(writer, &self.limits, is_stopped) {
+                return Some(job);
+            }
         }
-        if let Some(job) = self.next_map().or_else(|| self.next_removal()) {
-            return Some(job);
-        }
-        if !self.is_recording()
-            && !self.is_behind()
+        if !self.record.are_being_made()
+            && !self.upkeep.is_behind(&self.writer, &self.limits)
             && self.begin_commit()
             && let Some(job) = self.next_of_commit(ended)
         {
@@ -421,29 +353,31 @@ impl Scheduler {
 
     /// A record in doubt keeps pages in memory: what waits for room alone waits for it.
     fn next_in_doubt(&mut self) -> Option<Job> {
-        let is_idle = self.uploads.is_idle() && !self.is_recording() && self.committing.is_empty();
-        if self.waiting.is_empty() || !is_idle || !self.writer.is_recording() {
+        let is_idle = self.uploads.is_idle()
+            && !self.record.are_being_made()
+            && self.requests.committing.is_empty();
+        if self.requests.changes.is_empty() || !is_idle || !self.writer.is_recording() {
             return None;
         }
-        self.start_record(Recording::InDoubt)
+        self.record.begin(Purpose::InDoubt)
     }
 
     fn begin_commit(&mut self) -> bool {
-        if self.committing.is_empty() {
-            self.committing = std::mem::take(&mut self.commits);
-            if !self.committing.is_empty() {
+        if self.requests.committing.is_empty() {
+            self.requests.committing = std::mem::take(&mut self.requests.commits);
+            if !self.requests.committing.is_empty() {
                 self.begun_commits += 1;
                 self.writer.freeze();
                 self.uploads.freeze();
             }
         }
-        !self.committing.is_empty()
+        !self.requests.committing.is_empty()
     }
 
     fn next_of_commit(&mut self, ended: &mut Ended) -> Option<Job> {
         // One in doubt, of a commit that gave up, comes first.
         if self.writer.is_recording() {
-            return self.start_record(Recording::InDoubt);
+            return self.record.begin(Purpose::InDoubt);
         }
         // Chunks that are planned are whole or many: a record is no place for them.
         if let Some(job) = self.start_upload(Scope::Record) {
@@ -461,27 +395,14 @@ impl Scheduler {
             }
             Need::Record if !is_uploading => {
                 self.writer.seal();
-                self.start_record(Recording::Wanted)
+                self.record.begin(Purpose::Commit)
             }
             Need::Nothing | Need::Record => None,
         }
     }
 
-    fn start_record(&mut self, recording: Recording) -> Option<Job> {
-        self.recording = recording;
-        self.recorded = Ok(());
-        self.unbegun = Twin::BOTH.to_vec();
-        self.next_copy()
-    }
-
-    fn next_copy(&mut self) -> Option<Job> {
-        let twin = self.unbegun.pop()?;
-        self.copies += 1;
-        Some(Job::Record(twin))
-    }
-
     fn commit_ends(&mut self, result: Result<(), Failure>, ended: &mut Ended) {
-        for io in self.committing.drain(..) {
+        for io in self.requests.committing.drain(..) {
             ended.push(io, result);
         }
         if self.uploads.is_idle() && !self.writer.has_changes() {
@@ -556,10 +477,10 @@ impl Scheduler {
     /// Ends what waits for uploads. What is staged stays, and so does what a failed write was to
     /// change: its submitter has it still.
     fn fail_waiting(&mut self, failure: Failure, ended: &mut Ended) {
-        for io in self.waiting.drain(..) {
+        for io in self.requests.changes.drain(..) {
             ended.push(io, Err(failure));
         }
-        if !self.is_recording() {
+        if !self.record.are_being_made() {
             self.commit_ends(Err(failure), ended);
         }
     }
@@ -579,70 +500,49 @@ impl Scheduler {
 
     /// A copy of a record has ended.
     pub fn copied(&mut self, result: Result<(), Failure>, ended: &mut Ended) {
-        self.copies -= 1;
-        self.recorded = self.recorded.and(result);
-        if self.is_fenced() {
-            self.unbegun.clear();
-        }
-        if self.copies == 0 && self.unbegun.is_empty() {
-            self.recorded(self.recorded, ended);
+        if let Some((purpose, result)) = self.record.ended(result, self.writer.is_fenced()) {
+            self.recorded(purpose, result, ended);
         }
     }
 
-    fn recorded(&mut self, result: Result<(), Failure>, ended: &mut Ended) {
-        let recorded = std::mem::replace(&mut self.recording, Recording::No);
+    fn recorded(&mut self, purpose: Purpose, result: Result<(), Failure>, ended: &mut Ended) {
         if self.is_fenced() {
             return self.end_fenced(ended);
         }
-        if recorded == Recording::Last {
+        if purpose == Purpose::Last {
             if let Some(closing) = self.closing.take() {
                 closing(result.is_ok());
             }
             return;
         }
         match result {
-            Ok(()) if recorded == Recording::Wanted => {
-                self.moving = Moving::Due;
-                if self.removing == Removing::PutOff {
-                    self.removing = Removing::No;
-                }
-                if self.mapping == Mapping::PutOff {
-                    self.mapping = Mapping::No;
-                }
+            Ok(()) if purpose == Purpose::Commit => {
+                self.upkeep.recorded();
                 self.commit_ends(Ok(()), ended);
             }
             // It was one in doubt; there may be room.
             Ok(()) => self.settle(ended),
-            Err(failure) if self.committing.is_empty() => self.fail_waiting(failure, ended),
+            Err(failure) if self.requests.committing.is_empty() => {
+                self.fail_waiting(failure, ended);
+            }
             Err(failure) => self.commit_ends(Err(failure), ended),
         }
     }
 
     fn end_fenced(&mut self, ended: &mut Ended) {
         self.uploads.clear();
-        self.committing.append(&mut self.commits);
-        for io in self.committing.drain(..).chain(self.waiting.drain(..)) {
+        self.requests.committing.append(&mut self.requests.commits);
+        for io in self
+            .requests
+            .committing
+            .drain(..)
+            .chain(self.requests.changes.drain(..))
+        {
             ended.push(io, Err(Failure::Fenced));
         }
         if let Some(closing) = self.closing.take() {
             closing(false);
         }
-    }
-
-    /// Pages of records of which little is needed are moved to the next record of somebody's
-    /// commit.
-    fn next_move(&mut self) -> Option<Job> {
-        if self.moving == Moving::Rests || self.role != Role::Writer {
-            return None;
-        }
-        self.moving = Moving::Rests;
-        let spare_pages = match self.most_dead_bytes() {
-            // Half of what may be useless, in both copies.
-            Some(most_bytes) => most_bytes / (4 * PAGE_BYTES),
-            None => SPARE_PAGES.max(self.writer.map().inline_pages() as u64),
-        };
-        let pages = self.writer.sparse_pages(spare_pages);
-        (!pages.is_empty()).then_some(Job::Move(pages))
     }
 
     /// Pages were read that are to be moved.
@@ -652,82 +552,14 @@ impl Scheduler {
         }
     }
 
-    fn next_map(&mut self) -> Option<Job> {
-        let is_idle = self.mapping == Mapping::No && self.role == Role::Writer;
-        if !is_idle || self.is_stopped {
-            return None;
-        }
-        let most_dead_bytes = self.most_dead_bytes().unwrap_or(u64::MAX);
-        let append: Append = match self.limits.map_records {
-            Some(records) => self.writer.map_after(records),
-            None => self.writer.map_to_make(most_dead_bytes),
-        }?;
-        self.mapping = Mapping::One;
-        Some(Job::Map(append))
-    }
-
-    /// The job of the map with this key has ended; without a result it was not made. Then more is
-    /// read at the next start, and kept until then.
+    /// The job of the map with this key has ended; without a result it was not made.
     pub fn mapped(&mut self, key: &str, made: Option<Appended>) {
-        let is_made = match made {
-            Some(Appended::Ours) => true,
-            // The mark counts, whoever made it and whatever its bytes are.
-            Some(Appended::Theirs) => key == MAPPED_KEY,
-            None => false,
-        };
-        self.mapping = if is_made {
-            Mapping::No
-        } else {
-            Mapping::PutOff
-        };
-        if is_made {
-            self.writer.map_made();
-        }
-    }
-
-    fn next_removal(&mut self) -> Option<Job> {
-        if self.removing != Removing::No || self.role != Role::Writer {
-            return None;
-        }
-        let keys = self
-            .writer
-            .removals(REMOVED_AT_ONCE, self.most_dead_bytes()?);
-        if keys.is_empty() {
-            return None;
-        }
-        self.removing = Removing::Some;
-        Some(Job::Remove(keys))
-    }
-
-    /// The bytes of useless objects that stay; none if all do.
-    fn most_dead_bytes(&self) -> Option<u64> {
-        if self.removing == Removing::Never {
-            return None;
-        }
-        let percent = u64::from(self.limits.dead_percent?);
-        let least = self.limits.free_dead_chunks * self.manifest().whole_object_bytes();
-        let most = (self.writer.live_bytes() / 100).saturating_mul(percent);
-        Some(most.max(least))
-    }
-
-    /// Whether useless objects become more than may stay, by a quarter, while some are being
-    /// removed, or the map is made that lets them be removed: the next record waits for that.
-    fn is_behind(&self) -> bool {
-        let is_at_it = self.removing == Removing::Some || self.mapping == Mapping::One;
-        let most_bytes = self.most_dead_bytes().unwrap_or(u64::MAX);
-        is_at_it && self.writer.dead_bytes() / 5 > most_bytes / 4
+        self.upkeep.mapped(&mut self.writer, key, made);
     }
 
     /// A removal of `count` objects has ended.
     pub fn removed(&mut self, count: usize, removed: Removed) {
-        if removed == Removed::Done {
-            self.writer.removed(count);
-        }
-        self.removing = match removed {
-            Removed::Done => Removing::No,
-            Removed::NotNow => Removing::PutOff,
-            Removed::Refused => Removing::Never,
-        };
+        self.upkeep.removed(&mut self.writer, count, removed);
     }
 
     /// Leaves the volume to others, if nothing is left to commit. `closing` is called when that is
@@ -746,9 +578,9 @@ impl Scheduler {
 
     fn next_of_close(&mut self) -> Option<Job> {
         let is_idle = self.uploads.is_idle()
-            && !self.is_recording()
-            && self.committing.is_empty()
-            && self.waiting.is_empty();
+            && !self.record.are_being_made()
+            && self.requests.committing.is_empty()
+            && self.requests.changes.is_empty();
         if self.closing.is_none() || !is_idle {
             return None;
         }
@@ -756,7 +588,7 @@ impl Scheduler {
             // Whatever becomes of the record: no commit can follow it.
             self.role = Role::Closed;
             self.writer.close();
-            return self.start_record(Recording::Last);
+            return self.record.begin(Purpose::Last);
         }
         if let Some(closing) = self.closing.take() {
             closing(false);

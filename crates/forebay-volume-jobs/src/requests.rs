@@ -1,6 +1,19 @@
-//! Requests that have ended.
+//! Requests that wait, and requests that have ended.
 
+use crate::job::ReadJob;
 use forebay_store::{Failure, Io};
+use std::collections::VecDeque;
+
+/// Requests that wait.
+#[derive(Default)]
+pub(crate) struct Requests {
+    pub(crate) reads: VecDeque<Box<ReadJob>>,
+    /// Writes and discards that wait for room, for a chunk, or for a commit.
+    pub(crate) changes: VecDeque<Io>,
+    /// Commits that the next record is for, and those that came too late for it.
+    pub(crate) committing: Vec<Io>,
+    pub(crate) commits: Vec<Io>,
+}
 
 /// Requests that have ended. Finish them once the lock is released.
 #[derive(Default)]
