@@ -14,7 +14,7 @@ use thiserror::Error;
 ///    alone is answered with [`Reply::Done`].
 /// 2. An object for which `Done` or [`Reply::Exists`] was answered survives a crash of this
 ///    machine.
-/// 3. Whoever asks after such an answer finds the object.
+/// 3. A caller that asks after such an answer finds the object.
 /// 4. A call that ends with a [`CallError`] may have been carried out, or may still be.
 pub trait Bucket: Send + Sync + 'static {
     /// Asks once.
@@ -50,8 +50,8 @@ pub trait Bucket: Send + Sync + 'static {
     }
 
     /// Removes what writers before this one did not finish. It is called once this one has the
-    /// volume. A writer before that still goes on makes its object anew, and finds out that it is
-    /// fenced.
+    /// volume. An earlier writer that still goes on makes its object again, and finds out that
+    /// it is fenced.
     fn sweep(&self) {}
 }
 

@@ -62,7 +62,7 @@ impl Following {
         }
     }
 
-    /// Whoever has pages of the volume in memory drops them by `drops`.
+    /// A cache with pages of the volume drops them with `drops`.
     pub(crate) fn tell(&self, drops: Drops) {
         lock(&self.state).drops = Some(drops);
     }

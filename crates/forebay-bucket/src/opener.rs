@@ -21,7 +21,7 @@ pub const CHUNK_BYTES: u32 = 1 << 20;
 ///
 /// A volume that is made has checksums of its pages, or is encrypted if the settings have a key.
 ///
-/// A volume has one writer, wherever it is, and any number of readers beside it. A reader sees the
+/// A volume has one writer, wherever it is, and any number of readers. A reader sees the
 /// volume as of the moment in which it opened it, until `gc` removes what only that state needs, or
 /// follows the writer: see [`BucketSettings::follow_interval`].
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! Buckets of other machines, through `object_store`.
 //!
 //! That crate wants a runtime of its own kind. It gets one thread with one, which only moves bytes;
-//! whoever asks blocks until the answer is there. So nothing of that runtime reaches the rest of
+//! a caller blocks until the answer is there. So nothing of that runtime reaches the rest of
 //! the program.
 
 use crate::answers::{
@@ -35,7 +35,7 @@ const KEYS_TIMEOUT: Duration = Duration::from_secs(5);
 /// Sets up the client of a service for one bucket.
 type Serve = fn(&str, &[(&str, &str)]) -> io::Result<Service>;
 
-/// The bytes of an object that is made. Whoever sends them shares them with whoever may try again.
+/// The bytes of an object that is made. The request that sends them shares them with the next try.
 struct Shared(Arc<Vec<u8>>);
 
 impl AsRef<[u8]> for Shared {

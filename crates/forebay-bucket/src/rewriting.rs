@@ -242,7 +242,7 @@ fn rewrite(
 fn record(volume: &VolumeClient, writer: Writer) -> Result<(), BucketError> {
     let writer = Mutex::new(writer);
     volume.make_record(&writer)?;
-    // The record may be as large as a map: whoever opens the volume next begins behind it. If the
+    // The record may be as large as a map: the next opener of the volume begins past it. If the
     // map cannot be made, the next writer makes one.
     let map = lock(&writer).map_after(1);
     if let Some(mut map) = map {

@@ -50,7 +50,7 @@ impl Keys {
     }
 }
 
-/// Tries are counted and repeated by whoever asks, who knows what may be done twice.
+/// The caller counts and repeats tries, because it knows what may be done twice.
 fn once() -> RetryConfig {
     // Another part of the program may have installed it, or another one: both can be used.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// The most pages of one request.
 const IO_PAGES_LIMIT: u64 = 256;
 const UPLOADS_LIMIT: u64 = 16;
-/// Threads for reads, beside one for each upload.
+/// Threads for reads. Each upload has one more.
 const READERS: usize = 8;
 /// Threads for the two copies of a record, or a map, and for removals. One more may make records.
 const KEEPERS: usize = 3;
@@ -310,8 +310,8 @@ fn limits(manifest: &Manifest, settings: &BucketSettings) -> Result<Limits, Buck
     let stack_bytes = SMALL_STACK_BYTES as u64;
     let upload_bytes = UPLOAD_CHUNKS * chunk_bytes + stack_bytes;
     let crew_bytes = (READERS + KEEPERS + 1) as u64 * stack_bytes;
-    // Whoever removes objects reads the map of one snapshot after the other; whoever follows has
-    // the last state, the next one, and reads on from there.
+    // A writer that removes objects reads the map of one snapshot after the other; a reader that
+    // follows has the last state and the next one, and reads on from there.
     let is_following = settings.follow_interval.is_some();
     let maps = 1 + u64::from(settings.dead_percent.is_some()) + 2 * u64::from(is_following);
     let map_bytes = maps * Map::memory_bytes(manifest);

@@ -1,4 +1,4 @@
-//! What is done to a volume beside serving it: looked at, checked, freed of what nobody needs.
+//! What is done to a volume other than serving it: looked at, checked, freed of what nobody needs.
 
 use crate::abreast::abreast;
 use crate::bucket::Bucket;

@@ -1,7 +1,7 @@
 //! Requests to a volume in a bucket, and the jobs that they need.
 //!
 //! The [`Scheduler`] takes reads, writes, discards and commits, and says which [`Job`] can be done
-//! now. Whoever drives it asks the bucket, and brings back how that ended: threads of
+//! now. Its driver asks the bucket, and brings back how that ended: threads of
 //! `forebay-bucket`, and tasks in virtual time of the lab's swarm. So what the swarm simulates is
 //! what ships.
 //!

@@ -1,9 +1,9 @@
 //! What a store of a volume knows: the writer, requests that wait, and what is under way. It waits
-//! for nothing and asks the bucket nothing; whoever drives it fetches [`Job`]s here and brings back
+//! for nothing and asks the bucket nothing; its driver fetches [`Job`]s here and brings back
 //! how they ended.
 //!
 //! - invariant BS1: a commit ends well only after a record, or several, that hold every write which
-//!   had ended when the commit came. Writes that come later are staged beside it, for the next one.
+//!   had ended when the commit came. Writes that come later are staged for the next one.
 //! - invariant BS2: no page is staged in a chunk while an object of that chunk is being made of all
 //!   that is staged: the object would count for it.
 //! - invariant BS3: a request that waits is ended by the next change that lets it go on, or by the
@@ -463,7 +463,7 @@ impl Scheduler {
                 self.writer.not_made(job.name);
                 if job.failures_before < self.upload_failures {
                     // What waited for it then has ended. What waits now came later, perhaps to a
-                    // bucket that is well again: it asks for the chunk anew.
+                    // bucket that is well again: it asks for the chunk again.
                     return self.settle(ended);
                 }
                 self.upload_failures += 1;

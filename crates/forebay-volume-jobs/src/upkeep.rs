@@ -106,7 +106,7 @@ impl Upkeep {
     pub(crate) fn mapped(&mut self, writer: &mut Writer, key: &str, made: Option<Appended>) {
         let is_made = match made {
             Some(Appended::Ours) => true,
-            // The mark counts, whoever made it and whatever its bytes are.
+            // The mark counts, no matter which writer made it and what its bytes are.
             Some(Appended::Theirs) => key == MAPPED_KEY,
             None => false,
         };

@@ -1,4 +1,4 @@
-//! What snapshots hold: whoever removes objects asks for it first.
+//! What snapshots hold. A remover of objects asks for it first.
 //!
 //! - invariant VB22: objects are removed only after their remover knew a state that does not need
 //!   them, then found no pin, and then read every snapshot that a listing shows; what one of these
@@ -7,7 +7,7 @@
 //! A snapshot that this listing does not show was pinned after that state, so it is of that one or
 //! of a later one, and needs nothing of what is removed: see VB8 and VB23.
 //!
-//! - invariant VB25: whoever reads snapshots lists them again, until a listing shows none that was
+//! - invariant VB25: a reader of snapshots lists them again, until a listing shows none that was
 //!   not read. So a snapshot may be kept under a second name without a pin, if the first one is
 //!   still there afterwards: a listing shows one of them at any time.
 

@@ -20,7 +20,7 @@
 //!
 //! The rule of this crate: bytes in, bytes out. It has no I/O, no clock, no threads and nothing
 //! async. Each machine ([`Opening`], [`Writer`], [`Collecting`]) says which [`Call`] comes next
-//! and takes the [`Reply`]; whoever drives it asks the bucket.
+//! and takes the [`Reply`]; its driver asks the bucket.
 //!
 //! ```
 //! use forebay_volume::{

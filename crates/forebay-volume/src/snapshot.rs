@@ -39,7 +39,7 @@ impl FromStr for SnapshotName {
 /// The state of a volume as of one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// When it was taken, in milliseconds since 1970, by the clock of whoever took it.
+    /// When it was taken, in milliseconds since 1970, by the clock of the machine that took it.
     pub taken_ms: u64,
     /// Where everything was.
     pub map: Map,

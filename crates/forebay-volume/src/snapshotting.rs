@@ -6,7 +6,7 @@
 //!   snapshots afterwards and sees this one.
 //!
 //! Time decides nothing here: a pin that its owner has left behind may be dropped at once. Removers
-//! let it stay for a while, so that a snapshot is not begun in vain.
+//! let it stay for a while, so that a snapshot that was begun can end.
 
 use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};

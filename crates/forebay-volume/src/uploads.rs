@@ -10,7 +10,7 @@ use crate::writer::Writer;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 
-/// See above. It starts nothing: whoever has it makes the objects.
+/// See above. It starts nothing: its owner makes the objects.
 ///
 /// ```
 /// use forebay_volume::{Access, Manifest, Opening, Progress, Scope, Uploads, Writer, Writing};

@@ -2,8 +2,8 @@
 //! oldest first, so that those who opened the volume a little earlier find what they need.
 //!
 //! - invariant VB10: what a state named is removed only once a later record no longer needs it,
-//!   that record is known to be in the log, and a map that covers it is known to be there: whoever
-//!   opens the volume looks for newer maps at the end, and begins again if there is one. A record
+//!   that record is known to be in the log, and a map that covers it is known to be there: an
+//!   opening looks for newer maps at the end, and begins again if there is one. A record
 //!   is removed only if two such maps are known to be there (VB9), and [`crate::MAPPED_KEY`] is.
 
 use crate::manifest::Manifest;

@@ -628,9 +628,9 @@ impl Writer {
     }
 
     /// The question for a copy of the record that only another writer can have made. Ask for both
-    /// when an object is missing: others remove what their states do not need, and whoever needs it
-    /// may not get as far as a record of its own. None while a record is in doubt: that one says
-    /// it.
+    /// when an object is missing: others remove what their states do not need, and a writer that
+    /// needs it may not get as far as a record of its own. None while a record is in doubt: that
+    /// one says it.
     pub fn successor(&self, twin: Twin) -> Option<Call> {
         if self.sealed.is_some() {
             return None;
