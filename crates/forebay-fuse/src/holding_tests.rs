@@ -18,19 +18,15 @@ fn descriptors_of_closed_files_are_found_for_whoever_has_none() {
     let bench = TestFolder::new();
     let open = bench.create("closed", 0o600);
     let closed = open.used.inode.clone();
-    bench
-        .folder
-        .open_files
-        .write(&open, b"bytes", 0, false)
-        .unwrap();
+    bench.files().write(&open, b"bytes", 0, false).unwrap();
     drop(open);
     let attempt = || {
         let is_spared = closed.content.is_empty();
         is_spared.then_some(()).ok_or(Errno::MFILE)
     };
-    assert_eq!(bench.folder.source.sparing(attempt), Err(Errno::MFILE));
+    assert_eq!(bench.source().sparing(attempt), Err(Errno::MFILE));
     assert!(lock(&closed.cached_fd).fd.is_none(), "it was given back");
-    assert_eq!(bench.folder.source.sparing_surely(attempt), Ok(()));
+    assert_eq!(bench.source().sparing_surely(attempt), Ok(()));
     let behind = std::fs::read(bench.behind().join("closed"));
     assert_eq!(behind.unwrap(), b"bytes");
     block_on(bench.cache.close()).unwrap();
@@ -42,11 +38,7 @@ fn what_is_written_for_its_descriptors_is_committed_together() {
     let bench = TestFolder::new();
     for name in ["one", "other"] {
         let open = bench.create(name, 0o600);
-        bench
-            .folder
-            .open_files
-            .write(&open, b"bytes", 0, false)
-            .unwrap();
+        bench.files().write(&open, b"bytes", 0, false).unwrap();
     }
     bench.faults.inject(Fault {
         when: FaultWhen::First(2),
@@ -59,7 +51,7 @@ fn what_is_written_for_its_descriptors_is_committed_together() {
     until("they wait for each other", || bench.faults.held() == 2);
     assert_eq!(bench.faults.release(), 2);
     caller.unwrap().join();
-    let kept = bench.folder.source.reaper.closed_files();
+    let kept = bench.source().reaper.closed_files();
     assert!(kept.iter().all(|inode| inode.content.is_empty()));
     block_on(bench.cache.close()).unwrap();
 }
@@ -69,11 +61,11 @@ fn what_loses_its_name_is_not_given_back() {
     let bench = TestFolder::new();
     let inode = bench.create("file", 0o600).used.inode.clone();
     let is_held = || lock(&inode.cached_fd).fd.is_some();
-    bench.folder.source.pin(&inode);
-    bench.folder.source.spare();
+    bench.source().pin(&inode);
+    bench.source().spare();
     assert!(is_held(), "invariant M4");
-    bench.folder.source.unpin(&inode);
-    bench.folder.source.spare();
+    bench.source().unpin(&inode);
+    bench.source().spare();
     assert!(!is_held());
     block_on(bench.cache.close()).unwrap();
 }
@@ -138,12 +130,12 @@ fn make_requests_without_descriptors(bench: &TestFolder) {
     for name in ["file", "removed", "moved"] {
         std::fs::write(below.join(name), b"there").unwrap();
     }
-    let parent = bench.folder.names.look_up(child("below")).unwrap().0.id;
+    let parent = bench.names().look_up(child("below")).unwrap().0.id;
     let in_below = |name: &'static str| ChildName {
         parent,
         name: name.as_ref(),
     };
-    let file = bench.folder.names.look_up(in_below("file")).unwrap().0.id;
+    let file = bench.names().look_up(in_below("file")).unwrap().0.id;
     let (mode, flags) = (
         NewMode {
             bits: 0o700,
@@ -187,17 +179,12 @@ fn make_requests_without_descriptors(bench: &TestFolder) {
             .open_files
             .create(in_below("made"), mode, flags, CALLER)
     });
-    drop(bench.folder.open_files.handles.remove(made.1));
-    let open = bench
-        .folder
-        .open_files
-        .handles
-        .file(read)
-        .expect("it is open");
+    drop(bench.files().handles.remove(made.1));
+    let open = bench.files().handles.file(read).expect("it is open");
     without_descriptors(bench, "fsync", |folder| {
         folder.open_files.sync(&open, false)
     });
-    drop(bench.folder.open_files.handles.remove(read));
+    drop(bench.files().handles.remove(read));
 }
 
 /// The lack is the whole process's, so this test runs in one of its own.
@@ -237,9 +224,9 @@ fn a_request_waits_for_others_that_have_the_last_descriptors() {
         left -= 1;
         if left > 0 { Err(Errno::NFILE) } else { Ok(()) }
     };
-    assert_eq!(bench.folder.source.sparing_surely(freed_in_the_end), Ok(()));
+    assert_eq!(bench.source().sparing_surely(freed_in_the_end), Ok(()));
     let never_freed = || Err::<(), _>(Errno::MFILE);
-    let refused = bench.folder.source.sparing_surely(never_freed);
+    let refused = bench.source().sparing_surely(never_freed);
     assert_eq!(refused, Err(Errno::MFILE), "programs have them all open");
     block_on(bench.cache.close()).unwrap();
 }

@@ -99,14 +99,14 @@ mod tests {
             let refused = beside.set_len(largest + 1).unwrap_err();
             assert_eq!(refused.raw_os_error(), Some(Errno::FBIG.raw_os_error()));
             let short = beside.write_at(b"four", largest - 2).unwrap();
-            let fitting = bench.folder.source.fitting(&open.used, largest - 2, 4);
+            let fitting = bench.source().fitting(&open.used, largest - 2, 4);
             assert_eq!(fitting, Ok(short));
-            let refused = bench.folder.source.fitting(&open.used, largest, 1);
+            let refused = bench.source().fitting(&open.used, largest, 1);
             assert_eq!(refused, Err(Errno::FBIG));
-            let refused = bench.folder.source.must_fit(&open.used, largest + 1);
+            let refused = bench.source().must_fit(&open.used, largest + 1);
             assert_eq!(refused, Err(Errno::FBIG));
         }
-        assert_eq!(bench.folder.source.must_fit(&open.used, largest), Ok(()));
+        assert_eq!(bench.source().must_fit(&open.used, largest), Ok(()));
         drop(open);
         block_on(bench.cache.close()).unwrap();
     }

@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_closed_file_with_nothing_to_write_is_let_go_at_once() {
         let bench = TestFolder::new();
-        let (folder, reaper) = (&bench.folder, &bench.folder.source.reaper);
+        let (folder, reaper) = (&bench.folder, &bench.source().reaper);
         let (clean, dirty) = (bench.create("clean", 0o600), bench.create("dirty", 0o600));
         folder.open_files.write(&dirty, b"bytes", 0, false).unwrap();
         let inodes = [clean, dirty].map(|open| open.used.inode.clone());
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn a_file_that_is_closed_while_it_is_looked_at_is_not_forgotten() {
         let bench = TestFolder::new();
-        let (folder, reaper) = (&bench.folder, &bench.folder.source.reaper);
+        let (folder, reaper) = (&bench.folder, &bench.source().reaper);
         let open = bench.create("file", 0o600);
         let inode = open.used.inode.clone();
         reaper.closed(&inode, true, true, folder.source.limits);

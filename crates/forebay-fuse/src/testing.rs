@@ -4,6 +4,7 @@ use crate::folder::{Folder, Pools};
 use crate::handles::{Handle, OpenFile};
 use crate::inode::{Inode, ROOT};
 use crate::names::ChildName;
+use crate::parts::{Names, OpenFiles, Source};
 use crate::permissions::Caller;
 use crate::permissions::NewMode;
 use crate::reaper::Limits;
@@ -116,6 +117,18 @@ impl TestFolder {
             faults,
             workers: joiners,
         }
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.folder.source
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.folder.names
+    }
+
+    pub(crate) fn files(&self) -> &Arc<OpenFiles> {
+        &self.folder.open_files
     }
 
     /// The path of the folder behind.

@@ -118,7 +118,7 @@ mod tests {
         let open = bench.create("file", 0o600);
         let data_only = |flags: OFlags| {
             let flags = (flags | OFlags::WRONLY).bits() as i32;
-            let sync = WriteSync::asked(flags, &bench.folder.open_files, &open, 0..1);
+            let sync = WriteSync::asked(flags, bench.files(), &open, 0..1);
             sync.map(|sync| sync.data_only)
         };
         assert_eq!(data_only(OFlags::APPEND | OFlags::DIRECT), None);

@@ -86,13 +86,9 @@ fn a_folder_ends_though_the_kernel_never_told_of_a_last_close() {
     let bench = TestFolder::new();
     let contents = Arc::downgrade(&bench.folder.contents);
     let inode = bench.create("file", 0o600).used.inode.clone();
-    bench
-        .folder
-        .open_files
-        .open(inode.id, 0, CALLER.thread)
-        .unwrap();
+    bench.files().open(inode.id, 0, CALLER.thread).unwrap();
     assert!(inode.content.is_in_use());
-    bench.folder.open_files.close_handles();
+    bench.files().close_handles();
     assert!(!inode.content.is_in_use());
     block_on(bench.cache.close()).unwrap();
     drop((bench, inode));

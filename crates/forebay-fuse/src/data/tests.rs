@@ -18,8 +18,8 @@ fn a_file_that_may_not_be_read_is_synced() {
             folder.open_files.write(&asked, b"more", 5, false).unwrap();
             assert_eq!(folder.open_files.sync(&asked, false), Ok(()), "{mode:o}");
         });
-        let held = bench.folder.source.hold(&open.used.inode).unwrap();
-        let reported = bench.folder.names.describe(&held).unwrap();
+        let held = bench.source().hold(&open.used.inode).unwrap();
+        let reported = bench.names().describe(&held).unwrap();
         assert_eq!((reported.size, u32::from(reported.perm)), (9, mode));
     }
     block_on(bench.cache.close()).unwrap();
@@ -52,10 +52,7 @@ fn a_file_that_somebody_else_makes_first_is_not_opened_unasked() {
     let flags = OFlags::RDWR | OFlags::CREATE;
     let made = |flags: OFlags| {
         let flags = flags.bits() as i32;
-        bench
-            .folder
-            .open_files
-            .create(child("secret"), mode, flags, CALLER)
+        bench.files().create(child("secret"), mode, flags, CALLER)
     };
     assert_eq!(made(flags).map(|_| ()), Err(Errno::STALE));
     assert_eq!(made(flags | OFlags::EXCL).map(|_| ()), Err(Errno::EXIST));

@@ -248,23 +248,15 @@ fn the_first_write_takes_capabilities_away() {
         // Only root may set them.
         return;
     }
-    let (inode, _) = bench.folder.names.look_up(child("file")).unwrap();
+    let (inode, _) = bench.names().look_up(child("file")).unwrap();
     let flags = OFlags::RDWR.bits() as i32;
-    let handle = bench
-        .folder
-        .open_files
-        .open(inode.id, flags, CALLER.thread)
-        .unwrap();
-    let open = bench.folder.open_files.handles.file(handle).unwrap();
+    let handle = bench.files().open(inode.id, flags, CALLER.thread).unwrap();
+    let open = bench.files().handles.file(handle).unwrap();
     assert!(rustix::fs::getxattr_query(&behind, CAPABILITY).is_ok());
-    bench
-        .folder
-        .open_files
-        .write(&open, b"other", 0, false)
-        .unwrap();
+    bench.files().write(&open, b"other", 0, false).unwrap();
     let asked = rustix::fs::getxattr_query(&behind, CAPABILITY);
     assert_eq!(asked, Err(Errno::NODATA));
     drop(open);
-    drop(bench.folder.open_files.handles.remove(handle));
+    drop(bench.files().handles.remove(handle));
     block_on(bench.cache.close()).unwrap();
 }
