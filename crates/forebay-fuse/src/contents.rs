@@ -23,45 +23,6 @@ use std::path::Path;
 /// The pause before another attempt to let go what could not be written.
 pub(crate) const RETRY_AFTER: Span = Span::from_secs(2);
 
-impl Source {
-    /// Opens the file below for calls that neither read nor write its bytes.
-    pub(crate) fn open_beside(&self, inode: &Arc<Inode>) -> Result<OwnedFd, Errno> {
-        let held = self.hold_surely(inode)?;
-        let open = |flags| self.sparing_surely(|| self.through.open(&held, flags));
-        let opened = open(OFlags::RDONLY);
-        if opened.is_ok() || is_lacking(&opened) {
-            return opened;
-        }
-        // We may be allowed to open it for writing only.
-        open(OFlags::WRONLY)
-    }
-
-    /// Makes durable what the source has of a file, by a descriptor that bypasses the cache: only
-    /// the bytes if `data_only`.
-    pub(crate) fn commit_beside(&self, inode: &Arc<Inode>, data_only: bool) -> Result<(), Errno> {
-        match self.open_beside(inode) {
-            Ok(fd) if data_only => rustix::fs::fdatasync(fd),
-            Ok(fd) => rustix::fs::fsync(fd),
-            // It was opened before its owner forbade that to everyone.
-            Err(Errno::ACCESS) => self.commit_all(inode),
-            Err(errno) => Err(errno),
-        }
-    }
-
-    /// Makes durable what the source's file system has of all files, and so of this one that cannot
-    /// be opened.
-    fn commit_all(&self, inode: &Inode) -> Result<(), Errno> {
-        let root = self.held(ROOT)?;
-        if inode.identity().place.device != root.identity().place.device {
-            // Its own file system may have no folder that we may open.
-            return Err(Errno::ACCESS);
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let folder = self.sparing_surely(|| self.through.open(&root, flags))?;
-        rustix::fs::syncfs(folder)
-    }
-}
-
 impl Contents {
     /// Uses the content of a regular file. It is opened if it is not open, for writing if asked
     /// for.
@@ -300,6 +261,45 @@ impl Closing for Contents {
         self.source
             .reaper
             .closed(inode, joins, !content.is_settled(), self.source.limits);
+    }
+}
+
+impl Source {
+    /// Opens the file below for calls that neither read nor write its bytes.
+    pub(crate) fn open_beside(&self, inode: &Arc<Inode>) -> Result<OwnedFd, Errno> {
+        let held = self.hold_surely(inode)?;
+        let open = |flags| self.sparing_surely(|| self.through.open(&held, flags));
+        let opened = open(OFlags::RDONLY);
+        if opened.is_ok() || is_lacking(&opened) {
+            return opened;
+        }
+        // We may be allowed to open it for writing only.
+        open(OFlags::WRONLY)
+    }
+
+    /// Makes durable what the source has of a file, by a descriptor that bypasses the cache: only
+    /// the bytes if `data_only`.
+    pub(crate) fn commit_beside(&self, inode: &Arc<Inode>, data_only: bool) -> Result<(), Errno> {
+        match self.open_beside(inode) {
+            Ok(fd) if data_only => rustix::fs::fdatasync(fd),
+            Ok(fd) => rustix::fs::fsync(fd),
+            // It was opened before its owner forbade that to everyone.
+            Err(Errno::ACCESS) => self.commit_all(inode),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Makes durable what the source's file system has of all files, and so of this one that cannot
+    /// be opened.
+    fn commit_all(&self, inode: &Inode) -> Result<(), Errno> {
+        let root = self.held(ROOT)?;
+        if inode.identity().place.device != root.identity().place.device {
+            // Its own file system may have no folder that we may open.
+            return Err(Errno::ACCESS);
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let folder = self.sparing_surely(|| self.through.open(&root, flags))?;
+        rustix::fs::syncfs(folder)
     }
 }
 

@@ -15,6 +15,94 @@ use fuser::INodeNo;
 /// How often to look while something has to be settled.
 const SETTLE_INTERVAL: Span = Span::from_secs(5);
 
+impl Folder {
+    /// What the reaper's thread does until it is stopped.
+    pub(crate) fn keep(&self) {
+        let reaper = &self.source.reaper;
+        forebay_rt::block_on(async {
+            loop {
+                let news = reaper.news.listen();
+                if reaper.is_stopped() {
+                    return;
+                }
+                self.contents.retire_surplus();
+                self.source.settle_closed();
+                self.source.prune_names();
+                self.allocation.look_for_room();
+                if reaper.is_settled() && !self.allocation.rooms.is_short() {
+                    news.await;
+                } else {
+                    // A message or a timeout: both lead to another look.
+                    let _ = self.source.rt.timeout(SETTLE_INTERVAL, news).await;
+                }
+            }
+        });
+    }
+}
+
+impl Contents {
+    /// Lets go of contents while more are kept than there is room for.
+    fn retire_surplus(self: &Arc<Contents>) {
+        while let Some(permit) = self.source.reaper.retiring.try_acquire_owned(1) {
+            let Some(inode) = self.source.next_unsettled() else {
+                return;
+            };
+            let contents = self.clone();
+            self.source.rt.spawn("retire", async move {
+                let source = contents.source.clone();
+                contents.retire(inode, permit).await;
+                source.reaper.news.wake_all();
+                source.reaper.spared.wake_all();
+            });
+        }
+    }
+
+    /// Makes every content durable, many at a time: a journal commits them together.
+    pub(crate) async fn sync_contents(self: &Arc<Contents>) {
+        let permits = Arc::new(Permits::new(RETIRING));
+        for inode in self.source.inodes.all() {
+            let Some(content) = inode.content.get() else {
+                continue;
+            };
+            let permit = permits.acquire_owned(1).await;
+            let contents = self.clone();
+            self.source.rt.spawn("sync", async move {
+                // The cache reports failures to the caller that waits for everything, and tries
+                // again.
+                let _ = content.file.sync().await;
+                drop(content);
+                contents.give_up_if_lost(&inode);
+                drop(permit);
+            });
+        }
+        drop(permits.acquire_owned(RETIRING).await);
+    }
+
+    /// Makes every content durable or gives it up, with as many tries as it takes: a lost content
+    /// cannot be given up before the rest of it is written. To be called once the change gate is
+    /// closed.
+    pub(crate) async fn sync_until_settled(self: &Arc<Contents>) {
+        loop {
+            self.sync_contents().await;
+            let inodes = self.source.inodes.all();
+            for inode in &inodes {
+                self.waive_if_lost(inode);
+            }
+            let mut contents = inodes.iter().filter_map(|inode| inode.content.get());
+            let is_owed = contents.any(|content| {
+                let is_lost = self.source.files.commit_failure(content.object).is_some();
+                content.is_dirty() || is_lost && !content.is_waived()
+            });
+            if !is_owed {
+                return;
+            }
+            drop(contents);
+            drop(inodes);
+            self.source.rt.sleep(RETRY_AFTER).await;
+        }
+    }
+}
+
 impl Source {
     /// The next file to retire that has something left to write. This lets go of the contents of
     /// files before it: a file that was only read needs no task.
@@ -99,94 +187,6 @@ impl Source {
                 let _ = notifier.inval_entry(INodeNo(parent.id), &name);
             }
         }
-    }
-}
-
-impl Contents {
-    /// Lets go of contents while more are kept than there is room for.
-    fn retire_surplus(self: &Arc<Contents>) {
-        while let Some(permit) = self.source.reaper.retiring.try_acquire_owned(1) {
-            let Some(inode) = self.source.next_unsettled() else {
-                return;
-            };
-            let contents = self.clone();
-            self.source.rt.spawn("retire", async move {
-                let source = contents.source.clone();
-                contents.retire(inode, permit).await;
-                source.reaper.news.wake_all();
-                source.reaper.spared.wake_all();
-            });
-        }
-    }
-
-    /// Makes every content durable, many at a time: a journal commits them together.
-    pub(crate) async fn sync_contents(self: &Arc<Contents>) {
-        let permits = Arc::new(Permits::new(RETIRING));
-        for inode in self.source.inodes.all() {
-            let Some(content) = inode.content.get() else {
-                continue;
-            };
-            let permit = permits.acquire_owned(1).await;
-            let contents = self.clone();
-            self.source.rt.spawn("sync", async move {
-                // The cache reports failures to the caller that waits for everything, and tries
-                // again.
-                let _ = content.file.sync().await;
-                drop(content);
-                contents.give_up_if_lost(&inode);
-                drop(permit);
-            });
-        }
-        drop(permits.acquire_owned(RETIRING).await);
-    }
-
-    /// Makes every content durable or gives it up, with as many tries as it takes: a lost content
-    /// cannot be given up before the rest of it is written. To be called once the change gate is
-    /// closed.
-    pub(crate) async fn sync_until_settled(self: &Arc<Contents>) {
-        loop {
-            self.sync_contents().await;
-            let inodes = self.source.inodes.all();
-            for inode in &inodes {
-                self.waive_if_lost(inode);
-            }
-            let mut contents = inodes.iter().filter_map(|inode| inode.content.get());
-            let is_owed = contents.any(|content| {
-                let is_lost = self.source.files.commit_failure(content.object).is_some();
-                content.is_dirty() || is_lost && !content.is_waived()
-            });
-            if !is_owed {
-                return;
-            }
-            drop(contents);
-            drop(inodes);
-            self.source.rt.sleep(RETRY_AFTER).await;
-        }
-    }
-}
-
-impl Folder {
-    /// What the reaper's thread does until it is stopped.
-    pub(crate) fn keep(self: &Arc<Folder>) {
-        let reaper = &self.source.reaper;
-        forebay_rt::block_on(async {
-            loop {
-                let news = reaper.news.listen();
-                if reaper.is_stopped() {
-                    return;
-                }
-                self.contents.retire_surplus();
-                self.source.settle_closed();
-                self.source.prune_names();
-                self.allocation.look_for_room();
-                if reaper.is_settled() && !self.allocation.rooms.is_short() {
-                    news.await;
-                } else {
-                    // A message or a timeout: both lead to another look.
-                    let _ = self.source.rt.timeout(SETTLE_INTERVAL, news).await;
-                }
-            }
-        });
     }
 }
 
