@@ -167,7 +167,7 @@ async fn serve(serving: Serving) {
         let Some(next) = lock(&shared.state).feed(now) else {
             return;
         };
-        wait_until(&shared.rt, (now, next), changed).await;
+        wait_until(&shared.rt, now, next, changed).await;
     }
 }
 

@@ -273,7 +273,7 @@ async fn serve(serving: Serving) {
         let Some(next) = next else {
             return;
         };
-        wait_until(&shared.rt, (now, next), changed).await;
+        wait_until(&shared.rt, now, next, changed).await;
     }
 }
 

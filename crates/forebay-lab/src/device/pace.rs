@@ -65,7 +65,7 @@ impl Pace {
 
 /// Waits at `now` until `next`, which may have passed and never comes for a device that stands, or
 /// until something has changed. Which of the two it was shows in the next round of what serves.
-pub(super) async fn wait_until(rt: &Rt, (now, next): (Instant, Instant), changed: Listener<'_>) {
+pub(super) async fn wait_until(rt: &Rt, now: Instant, next: Instant, changed: Listener<'_>) {
     if next == Instant::NEVER {
         changed.await;
     } else if next > now {

@@ -208,7 +208,15 @@ impl Store for Server {
             let bytes = if is_write { call.bytes } else { 0 };
             state.under_way_bytes += bytes;
             state.calls.insert(number, call);
-            state.cross(&shared.settings, TO_SERVER, number, (bytes, now));
+            state.cross(
+                &shared.settings,
+                TO_SERVER,
+                Message {
+                    call: number,
+                    bytes,
+                    at: now,
+                },
+            );
             std::mem::replace(&mut state.is_served, true)
         };
         if was_served {
@@ -263,20 +271,23 @@ async fn serve(serving: Serving) {
         let Some(next) = next else {
             return;
         };
-        wait_until(&shared.rt, (now, next), changed).await;
+        wait_until(&shared.rt, now, next, changed).await;
     }
+}
+
+/// A call or an answer that is sent.
+#[derive(Clone, Copy)]
+struct Message {
+    call: u64,
+    bytes: u64,
+    at: Instant,
 }
 
 impl State {
     /// Sends a call with `bytes` one way, behind what is on that way already.
-    fn cross(
-        &mut self,
-        settings: &ServerSettings,
-        way: usize,
-        call: u64,
-        (bytes, now): (u64, Instant),
-    ) {
-        let through = self.free_at[way].max(now) + span_of(bytes, settings.network_bytes_per_s);
+    fn cross(&mut self, settings: &ServerSettings, way: usize, message: Message) {
+        let Message { call, bytes, at } = message;
+        let through = self.free_at[way].max(at) + span_of(bytes, settings.network_bytes_per_s);
         self.free_at[way] = through;
         let there = through + Span::from_nanos(settings.round_trip_us * 500);
         self.crossing.push(Reverse((there, call)));
@@ -322,7 +333,7 @@ impl State {
                 self.take_in(settings, at);
             }
             IoKind::Commit | IoKind::Read => self.jobs.push_back(number),
-            IoKind::Discard | IoKind::SetLength => self.answer(settings, number, (0, at)),
+            IoKind::Discard | IoKind::SetLength => self.answer(settings, number, 0, at),
         }
     }
 
@@ -337,14 +348,22 @@ impl State {
             *unstable += bytes;
             *self.unstable.entry(object).or_default() += bytes;
             self.waiting.pop_front();
-            self.answer(settings, number, (0, at));
+            self.answer(settings, number, 0, at);
         }
     }
 
-    fn answer(&mut self, settings: &ServerSettings, number: u64, (bytes, at): (u64, Instant)) {
+    fn answer(&mut self, settings: &ServerSettings, number: u64, bytes: u64, at: Instant) {
         let call = self.calls.get_mut(&number).expect("it waits for an answer");
         call.is_answered = true;
-        self.cross(settings, TO_CLIENT, number, (bytes, at));
+        self.cross(
+            settings,
+            TO_CLIENT,
+            Message {
+                call: number,
+                bytes,
+                at,
+            },
+        );
     }
 
     /// Gives the disk something to do.
@@ -398,12 +417,12 @@ impl State {
         match job {
             Job::Commit { call, bytes } => {
                 self.unstable_bytes -= bytes;
-                self.answer(settings, call, (0, at));
+                self.answer(settings, call, 0, at);
             }
             Job::Flush { bytes } => self.unstable_bytes -= bytes,
             Job::Read { call } => {
                 let bytes = self.calls[&call].bytes;
-                self.answer(settings, call, (bytes, at));
+                self.answer(settings, call, bytes, at);
             }
         }
         self.take_in(settings, at);

@@ -28,7 +28,8 @@ impl BlamesText {
     /// The expectation of this text. `name` refuses names that are not known, by what they name.
     pub(super) fn check(
         &self,
-        (processes, stores): (&[String], &[String]),
+        processes: &[String],
+        stores: &[String],
         name: impl Fn(&str, &str, &[String]) -> Result<String, ScenarioError>,
     ) -> Result<Blames, ScenarioError> {
         let causes = Suspect::ALL.map(|suspect| suspect.name().to_owned());

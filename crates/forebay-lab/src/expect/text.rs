@@ -229,7 +229,7 @@ impl Checker<'_> {
             ExpectationText::Blames(it) => {
                 let (processes, stores) = (&self.names.groups, &self.names.stores);
                 let check = |what: &str, name: &str, known: &[String]| self.name(what, name, known);
-                Term::Blames(it.check((processes, stores), check)?)
+                Term::Blames(it.check(processes, stores, check)?)
             }
         })
     }

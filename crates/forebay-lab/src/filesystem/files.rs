@@ -167,7 +167,7 @@ impl Files {
             return Ok(());
         }
         let from = page_floor(from);
-        self.place(object, (from, page_ceiling(end)), log)
+        self.place(object, from, page_ceiling(end), log)
     }
 
     /// Nobody writes the file any more: the space past its end is freed.
@@ -188,7 +188,8 @@ impl Files {
     pub(crate) fn for_write(
         &mut self,
         object: ObjectId,
-        (from, to): (u64, u64),
+        from: u64,
+        to: u64,
         log: &mut Vec<Range>,
     ) -> Result<Vec<Segment>, Full> {
         let copies = self.settings.copies_on_write;
@@ -204,17 +205,17 @@ impl Files {
             // Its size on the device.
             self.journal.change(cluster, object);
         }
-        let placed = self.place(object, (from, to), log);
+        let placed = self.place(object, from, to, log);
         // Only now, because the new place must not be the old one.
         for (start, length) in left {
             self.space.give_back(start, length);
         }
         placed?;
-        Ok(self.segments(object, (from, to)))
+        Ok(self.segments(object, from, to))
     }
 
     /// Where the range of the file lies.
-    pub(crate) fn segments(&self, object: ObjectId, (from, to): (u64, u64)) -> Vec<Segment> {
+    pub(crate) fn segments(&self, object: ObjectId, from: u64, to: u64) -> Vec<Segment> {
         let hole = || {
             vec![Segment {
                 offset: from,
@@ -232,7 +233,8 @@ impl Files {
     fn place(
         &mut self,
         object: ObjectId,
-        (from, to): (u64, u64),
+        from: u64,
+        to: u64,
         log: &mut Vec<Range>,
     ) -> Result<(), Full> {
         let settings = &self.settings;
@@ -265,7 +267,7 @@ impl Files {
     }
 
     /// Takes the range away from the file.
-    pub(crate) fn punch(&mut self, object: ObjectId, (from, to): (u64, u64), log: &mut Vec<Range>) {
+    pub(crate) fn punch(&mut self, object: ObjectId, from: u64, to: u64, log: &mut Vec<Range>) {
         let Some(file) = self.by_object.get_mut(&object) else {
             return;
         };
@@ -285,7 +287,7 @@ impl Files {
             file.known_from = file.known_from.min(end);
             file.written_end = file.written_end.min(end);
         }
-        self.punch(object, (page_ceiling(end), u64::MAX), log);
+        self.punch(object, page_ceiling(end), u64::MAX, log);
     }
 
     /// Removes the file.

@@ -137,8 +137,7 @@ impl FileSystem {
     /// Where the page of the file lies on the device; None if it is a hole or has no place yet.
     pub fn address_of(&self, object: ObjectId, page: u64) -> Option<u64> {
         let files = lock(&self.shared.files);
-        let at = (byte_of(page), byte_of(page + 1));
-        files.segments(object, at)[0].start
+        files.segments(object, byte_of(page), byte_of(page + 1))[0].start
     }
 
     /// What metadata has cost so far.
@@ -212,7 +211,7 @@ impl FileSystem {
             files.create(object, directory, &mut unwritten)?;
             files.reaches(object, 0..end, &mut unwritten)?;
             files.close(object);
-            files.for_write(object, (0, end), &mut unwritten)?;
+            files.for_write(object, 0, end, &mut unwritten)?;
             files.forget_change(object);
             Ok(())
         };
@@ -371,22 +370,22 @@ impl Store for FileSystem {
             return io.fail(Failure::OutOfRange);
         };
         // The device moves whole pages.
-        let range = (request.offset_bytes, page_ceiling(end_bytes));
+        let (from, to) = (request.offset_bytes, page_ceiling(end_bytes));
         let segments = match request.kind {
-            IoKind::Write => match self.change(|files, log| files.for_write(object, range, log)) {
+            IoKind::Write => match self.change(|files, log| files.for_write(object, from, to, log))
+            {
                 Ok(segments) => segments,
                 Err(Full) => return io.fail(Failure::NoSpace),
             },
-            IoKind::Read => lock(&self.shared.files).segments(object, range),
+            IoKind::Read => lock(&self.shared.files).segments(object, from, to),
             IoKind::SetLength => {
                 self.change(|files, log| files.cut(object, request.offset_bytes, log));
                 Vec::new()
             }
             IoKind::Discard => {
-                let first = page_ceiling(request.offset_bytes);
-                let inside = (first, page_floor(end_bytes));
-                if inside.0 < inside.1 {
-                    self.change(|files, log| files.punch(object, inside, log));
+                let (first, end) = (page_ceiling(request.offset_bytes), page_floor(end_bytes));
+                if first < end {
+                    self.change(|files, log| files.punch(object, first, end, log));
                 }
                 Vec::new()
             }

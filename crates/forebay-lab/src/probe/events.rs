@@ -11,7 +11,13 @@ use forebay_law::throttle::ThrottleReason;
 use std::collections::BTreeMap;
 
 /// Who waited, why, and how long in microseconds.
-type StallKey = (&'static str, &'static str, u64);
+/// What stalls are counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct StallKey {
+    context: &'static str,
+    reason: &'static str,
+    delayed_us: u64,
+}
 
 /// Counts events. The engine's hot paths call it, so it keeps nothing that grows with their number.
 pub(crate) struct Watcher {
@@ -158,7 +164,11 @@ impl Watcher {
             pause_median_ms: counted.pauses.percentile_us(50.0) / 1_000.0,
             short_pauses_percent: 100.0 * counted.short_pauses as f64 / all,
             throttle_start_percent: counted.throttle_start_percent,
-            stalls: counted.stalls.iter().map(stall_of).collect(),
+            stalls: counted
+                .stalls
+                .iter()
+                .map(|(&key, &count)| stall_of(key, count))
+                .collect(),
             longest_pause: counted.longest_pause.clone(),
             dirty_of_inactive: by_zone(&counted.dirty_of_inactive),
             dirty_and_writeback_of_inactive: by_zone(&counted.dirty_and_writeback_of_inactive),
@@ -169,7 +179,11 @@ impl Watcher {
     fn note_stall(&self, is_kswapd: bool, reason: &'static str, delayed_us: u64) {
         let context = if is_kswapd { "kswapd" } else { "direct" };
         let tick_us = self.tick.as_micros().max(1);
-        let key = (context, reason, delayed_us / tick_us * tick_us);
+        let key = StallKey {
+            context,
+            reason,
+            delayed_us: delayed_us / tick_us * tick_us,
+        };
         *lock(&self.counted).stalls.entry(key).or_default() += 1;
     }
 }
@@ -179,11 +193,18 @@ fn watched_of<K: Copy + Ord>(pauses: &BTreeMap<K, PausesOf>) -> BTreeMap<K, Watc
     watched.collect()
 }
 
-fn stall_of((&(context, reason, delayed_us), &count): (&StallKey, &u64)) -> Stall {
+/// Who paused, and for which store.
+#[derive(Clone, Copy)]
+struct Payer {
+    bdi: usize,
+    caller: CallerKey,
+}
+
+fn stall_of(key: StallKey, count: u64) -> Stall {
     Stall {
-        context: context.into(),
-        reason: reason.into(),
-        delayed_us,
+        context: key.context.into(),
+        reason: key.reason.into(),
+        delayed_us: key.delayed_us,
         count,
     }
 }
@@ -197,7 +218,7 @@ impl EventSink for Watcher {
                 ref record,
             } if record.pause_us > 0 => {
                 let pause = Span::from_micros(record.pause_us);
-                lock(&self.counted).note_pause(at, (bdi, caller), pause, Some(record));
+                lock(&self.counted).note_pause(at, Payer { bdi, caller }, pause, Some(record));
             }
             Event::BalanceForeground {
                 bdi,
@@ -206,7 +227,7 @@ impl EventSink for Watcher {
                 ..
             } => {
                 let nap = Span::from_micros(nap_us);
-                lock(&self.counted).note_pause(at, (bdi, caller), nap, None);
+                lock(&self.counted).note_pause(at, Payer { bdi, caller }, nap, None);
             }
             Event::MmVmscanThrottled {
                 usec_delayed,
@@ -247,14 +268,9 @@ fn reason_name(reason: ThrottleReason) -> &'static str {
 
 impl Counted {
     /// `record` is that of the laws, where the policy has one limit for all writers.
-    fn note_pause(
-        &mut self,
-        at: Instant,
-        (bdi, caller): (usize, CallerKey),
-        pause: Span,
-        record: Option<&PauseRecord>,
-    ) {
+    fn note_pause(&mut self, at: Instant, payer: Payer, pause: Span, record: Option<&PauseRecord>) {
         const SHORT: Span = Span::from_millis(4);
+        let Payer { bdi, caller } = payer;
         self.since_look.add(pause);
         if at < self.from {
             return;

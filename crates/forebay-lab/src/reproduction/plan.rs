@@ -125,18 +125,29 @@ pub fn cells() -> Vec<Cell> {
     .concat()
 }
 
+/// A workload and the machine that it runs on.
+#[derive(Clone, Copy)]
+struct Place {
+    workload: &'static str,
+    machine: &'static str,
+}
+
+fn on(workload: &'static str, machine: &'static str) -> Place {
+    Place { workload, machine }
+}
+
 fn cell(
     change: Change,
     name: &str,
-    (workload, machine): (&'static str, &'static str),
+    place: Place,
     knobs: &[(&'static str, &str)],
     positions: &'static [Position],
 ) -> Cell {
     Cell {
         name: name.into(),
         change,
-        workload,
-        machine,
+        workload: place.workload,
+        machine: place.machine,
         knobs: knobs
             .iter()
             .map(|(knob, value)| (*knob, (*value).into()))
@@ -204,7 +215,7 @@ fn writeback_in_reclaim() -> Vec<Cell> {
                 // mmap-strm has this many processes of each kind.
                 knobs.extend((printed != "simple-wb").then_some(("processes", processes.as_str())));
                 let name = format!("{printed}/{boot}{variant}-xfs");
-                let cell = cell(change, &name, (workload, machine), &knobs, PAIR);
+                let cell = cell(change, &name, on(workload, machine), &knobs, PAIR);
                 // Of 1024M the one that is run soonest: four cells are few for a claim of ten in
                 // twelve.
                 let is_usual = boot == "512M" || boot == "1024M" && printed == "simple-wb";
@@ -214,7 +225,7 @@ fn writeback_in_reclaim() -> Vec<Cell> {
     }
     for printed in ["fsmark", "simple-wb", "mmap-strm"] {
         let name = format!("{printed}/laptop");
-        let place = ("laptop", "laptop-usb-1024m");
+        let place = on("laptop", "laptop-usb-1024m");
         let cell = cell(change, &name, place, &[("test", printed)], PAIR);
         cells.push(if printed == "simple-wb" {
             cell
@@ -226,7 +237,7 @@ fn writeback_in_reclaim() -> Vec<Cell> {
 }
 
 fn reclaim_throttling() -> Vec<Cell> {
-    let place = ("stutterp", "srv16-5.15");
+    let place = on("stutterp", "srv16-5.15");
     vec![cell(
         Change::ReclaimThrottling,
         "stutterp",
@@ -242,7 +253,7 @@ const AFTER_ANOTHER: (&str, &str) = ("runs_before", "1");
 fn per_zone_dirty() -> Vec<Cell> {
     let change = Change::PerZoneDirty;
     let copy = |name: &str, knobs: &[(&'static str, &str)]| {
-        cell(change, name, ("ntfs-copy", "box-4g-3zones"), knobs, PAIR)
+        cell(change, name, on("ntfs-copy", "box-4g-3zones"), knobs, PAIR)
     };
     let control = |file_system: &str| {
         let knobs = [
@@ -258,7 +269,7 @@ fn per_zone_dirty() -> Vec<Cell> {
         cell(
             change,
             "trace/fuse-ntfs",
-            ("ntfs-copy", "laptop-4g-3zones"),
+            on("ntfs-copy", "laptop-4g-3zones"),
             &[("anonymous", "4K"), ("use_seconds", "3600"), AFTER_ANOTHER],
             PAIR,
         ),
@@ -268,14 +279,14 @@ fn per_zone_dirty() -> Vec<Cell> {
         cell(
             change,
             "copy/box-2g-2zones",
-            ("ntfs-copy", "box-2g-2zones"),
+            on("ntfs-copy", "box-2g-2zones"),
             &[("file_system", "xfs")],
             PAIR,
         ),
         cell(
             change,
             "fsmark/box-2g-2zones",
-            ("fs-mark", "box-2g-2zones"),
+            on("fs-mark", "box-2g-2zones"),
             &[("processes", "2"), ("files", "300"), ("iterations", "25")],
             PAIR,
         ),
@@ -289,7 +300,7 @@ fn dirty_throttling() -> Vec<Cell> {
         cell(
             change,
             &name,
-            ("many-dd", machine),
+            on("many-dd", machine),
             &[("writers", count)],
             positions,
         )
@@ -304,7 +315,7 @@ fn dirty_throttling() -> Vec<Cell> {
         cell(
             change,
             "rsync/hdd1-3g",
-            ("many-dd", "hdd1-3g"),
+            on("many-dd", "hdd1-3g"),
             &[("writers", "50"), ("rsync", "1")],
             WITH_CHUNK,
         )
@@ -314,11 +325,17 @@ fn dirty_throttling() -> Vec<Cell> {
         cell(
             change,
             "metadata/vm8-4g",
-            ("fs-mark", "vm8-4g"),
+            on("fs-mark", "vm8-4g"),
             METADATA,
             PAIR,
         ),
-        cell(change, "jbod/hdd-usbkey", ("jbod", "hdd-usbkey"), &[], PAIR),
+        cell(
+            change,
+            "jbod/hdd-usbkey",
+            on("jbod", "hdd-usbkey"),
+            &[],
+            PAIR,
+        ),
     ];
     // The flusher starts at a tenth of the limit.
     for (limit, background) in [
@@ -334,7 +351,7 @@ fn dirty_throttling() -> Vec<Cell> {
                 ("background_limit", background),
                 ("writers", writers),
             ];
-            cells.push(cell(change, &name, ("nfs", "nfs-client"), &knobs, PAIR));
+            cells.push(cell(change, &name, on("nfs", "nfs-client"), &knobs, PAIR));
         }
     }
     cells
@@ -346,7 +363,7 @@ fn kswapd_classzone() -> Vec<Cell> {
         cell(
             change,
             "simoop/numa2-4.11",
-            ("simoop", "numa2-4.11"),
+            on("simoop", "numa2-4.11"),
             SIMOOP,
             WITH_BETWEEN,
         )
@@ -354,7 +371,7 @@ fn kswapd_classzone() -> Vec<Cell> {
         cell(
             change,
             "simoop/uma-4.11",
-            ("simoop", "uma-4.11"),
+            on("simoop", "uma-4.11"),
             SIMOOP,
             PAIR,
         )

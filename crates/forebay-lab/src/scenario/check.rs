@@ -89,6 +89,14 @@ fn within(
     Err(source.wrong(given.span().start, problem))
 }
 
+/// What a process reads or writes, as the text says it.
+struct GivenAccess {
+    name: &'static str,
+    text: AccessText,
+    writes: bool,
+    at_random: bool,
+}
+
 impl Checker<'_> {
     fn scenario(&self, parsed: &ScenarioText) -> Checked<Scenario> {
         let warm_up = self.warm_up(parsed)?;
@@ -328,7 +336,13 @@ impl Checker<'_> {
         let mut actions = Vec::new();
         for (name, text, writes, at_random) in access {
             if let Some(text) = text {
-                let access = self.access(start, process, name, (text, writes, at_random))?;
+                let given = GivenAccess {
+                    name,
+                    text,
+                    writes,
+                    at_random,
+                };
+                let access = self.access(start, process, &given)?;
                 actions.push(Action::Access(access));
             }
         }
@@ -348,13 +362,13 @@ impl Checker<'_> {
         Err(self.source.wrong_field(start, "name", problem))
     }
 
-    fn access(
-        &self,
-        start: usize,
-        process: &ProcessText,
-        name: &str,
-        (text, writes, at_random): (AccessText, bool, bool),
-    ) -> Checked<Access> {
+    fn access(&self, start: usize, process: &ProcessText, given: &GivenAccess) -> Checked<Access> {
+        let GivenAccess {
+            name,
+            ref text,
+            writes,
+            at_random,
+        } = *given;
         let refuse = |field: &str, problem: &str| {
             let problem = format!("process '{}': {problem}", process.name);
             self.source.wrong_field(start, field, problem)

@@ -253,7 +253,7 @@ impl Stage {
                 && now >= measured_from
                 && now - began > longest
             {
-                note_latency(&self.world, (latency, &group.name), now - began);
+                note_latency(&self.world, latency, &group.name, now - began);
             }
         }
     }

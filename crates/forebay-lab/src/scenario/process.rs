@@ -30,7 +30,7 @@ pub(super) struct Actor {
 }
 
 /// One latency of a process of the group called `name`.
-pub(super) fn note_latency(world: &World, (latency, name): (&str, &str), span: Span) {
+pub(super) fn note_latency(world: &World, latency: &str, name: &str, span: Span) {
     let measures = world.measures();
     measures.latency(latency, span);
     measures.latency(&format!("{latency}@{name}"), span);
@@ -80,7 +80,7 @@ impl Actor {
         // A call counts when it ends, with its whole length.
         if let Some(began) = began.filter(|_| now >= self.measured_from) {
             self.progress.note_call(self.group, now - began);
-            note_latency(self.process.world(), (latency, &self.name), now - began);
+            note_latency(self.process.world(), latency, &self.name, now - began);
         }
     }
 

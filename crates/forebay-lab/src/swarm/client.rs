@@ -26,6 +26,19 @@ pub(super) struct Heard {
     pub(super) is_new: bool,
 }
 
+/// What a client is called, which decides what it does.
+#[derive(Clone, Copy)]
+pub(super) struct ClientName<'a> {
+    name: &'a str,
+    number: u64,
+}
+
+impl<'a> ClientName<'a> {
+    pub(super) fn of(name: &'a str, number: u64) -> ClientName<'a> {
+        ClientName { name, number }
+    }
+}
+
 /// A handle, and the ledger of the object that it opens.
 pub(super) struct Client {
     pub(super) world: Arc<World>,
@@ -47,7 +60,7 @@ impl Client {
         file: File,
         ledger: Arc<Mutex<Ledger>>,
         place: Option<(usize, ObjectId)>,
-        (name, number): (&str, u64),
+        name: ClientName<'_>,
     ) -> Client {
         let failures = place.map_or_else(Failures::default, |(s, o)| world.failures(s, o));
         Client {
@@ -55,8 +68,8 @@ impl Client {
             file,
             ledger,
             place,
-            chance: world.chance(name, number),
-            name: format!("{name} {number}"),
+            chance: world.chance(name.name, name.number),
+            name: format!("{} {}", name.name, name.number),
             heard: Heard {
                 failures,
                 is_new: true,
@@ -68,7 +81,13 @@ impl Client {
     /// Another client with a handle of its own on the same file and ledger.
     pub(super) fn beside(&self, name: &str, number: u64) -> Client {
         let (file, ledger) = (self.file.clone(), self.ledger.clone());
-        Client::new(&self.world, file, ledger, self.place, (name, number))
+        Client::new(
+            &self.world,
+            file,
+            ledger,
+            self.place,
+            ClientName { name, number },
+        )
     }
 
     /// Replaces the handle by a new one, on any node.

@@ -54,7 +54,7 @@ fn judge(ledger: &mut Ledger, disk: &CrashDisk) -> Option<String> {
     let count = if is_whole { longest } else { ledger.len() } as usize;
     let image = &object[start..(start + count).min(object.len())];
     let has_changed = |range, since| disk.has_changed(range, since);
-    let judged = ledger.judge_durable((image, count), disk.revision(), has_changed);
+    let judged = ledger.judge_durable(image, count, disk.revision(), has_changed);
     let WrongByte {
         place,
         found,

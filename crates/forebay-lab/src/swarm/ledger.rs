@@ -282,7 +282,8 @@ impl Ledger {
     /// been promised more since then.
     pub(super) fn judge_durable(
         &mut self,
-        (image, count): (&[u8], usize),
+        image: &[u8],
+        count: usize,
         revision: u64,
         has_changed: impl Fn(Range<u64>, u64) -> bool,
     ) -> Result<(), WrongByte> {
@@ -290,7 +291,7 @@ impl Ledger {
         let unjudged = std::mem::replace(&mut self.unjudged, nothing_new);
         let before = self.judged.replace((revision, self.revision));
         let start = self.start();
-        self.judge_pieces((image, count), |at| {
+        self.judge_pieces(image, count, |at| {
             let place = start + at as u64;
             let has_changed = |since| has_changed(place..place + PIECE as u64, since);
             unjudged.has(at) || before.is_none_or(|(since, _)| has_changed(since))
@@ -299,7 +300,7 @@ impl Ledger {
 
     /// What in `image`, the bytes of the range after a crash, breaks a promise.
     pub(super) fn judge_image(&self, image: &[u8]) -> Result<(), WrongByte> {
-        self.judge_pieces((image, image.len()), |_| true)
+        self.judge_pieces(image, image.len(), |_| true)
     }
 
     /// Judges the pieces of `image` that `is_judged` wants, with zeros past its end up to `count`.
@@ -308,7 +309,8 @@ impl Ledger {
     /// began, or is of a change since. So only other bytes are put before the promises.
     fn judge_pieces(
         &self,
-        (image, count): (&[u8], usize),
+        image: &[u8],
+        count: usize,
         is_judged: impl Fn(usize) -> bool,
     ) -> Result<(), WrongByte> {
         let now = self.model_of(self.start(), self.bytes.clone());

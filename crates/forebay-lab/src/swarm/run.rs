@@ -2,7 +2,7 @@
 //! does.
 
 use super::budgets::change_memory;
-use super::client::{Client, PAGE, read_only};
+use super::client::{Client, ClientName, PAGE, read_only};
 use super::crowd::start_crowd;
 use super::ledger::Ledger;
 use super::part::Part;
@@ -220,7 +220,8 @@ fn start(world: &Arc<World>, ended: &Ended) -> Vec<Promised> {
         let file = open(world, store, ObjectId(number + 1));
         let ledger = Ledger::of_object(number + 1, world.switch.crashed());
         let place = (store, ObjectId(number + 1));
-        let client = add(world, file, ledger, Some(place), ("client", number));
+        let name = ClientName::of("client", number);
+        let client = add(world, file, ledger, Some(place), name);
         promised.push(Promised {
             ledger: client.ledger.clone(),
             store: place.0,
@@ -233,7 +234,8 @@ fn start(world: &Arc<World>, ended: &Ended) -> Vec<Promised> {
             let region = start..start + REGION_BYTES;
             let ledger = Ledger::of_region(100 + number, region, world.switch.crashed());
             let file = open(world, 0, SHARED);
-            let client = add(world, file, ledger, Some((0, SHARED)), ("region", number));
+            let name = ClientName::of("region", number);
+            let client = add(world, file, ledger, Some((0, SHARED)), name);
             promised.push(Promised {
                 ledger: client.ledger.clone(),
                 store: 0,
@@ -286,7 +288,7 @@ fn add(
     file: File,
     ledger: Ledger,
     place: Option<(usize, ObjectId)>,
-    name: (&str, u64),
+    name: ClientName<'_>,
 ) -> Client {
     Client::new(world, file, Arc::new(Mutex::new(ledger)), place, name)
 }
@@ -349,7 +351,7 @@ fn start_anonymous(world: &Arc<World>, ended: &Ended, pages: u64, swap_pages: u6
     let memory = world.cache.anonymous(pages * PAGE);
     let memory = memory.expect("a plan's anonymous memory fits its swap");
     let ledger = Ledger::of_region(200, 0..pages * PAGE, world.switch.crashed());
-    let client = add(world, memory, ledger, None, ("anonymous", 0));
+    let client = add(world, memory, ledger, None, ClientName::of("anonymous", 0));
     write(world, ended, client, world.plan.operations);
 }
 

@@ -141,7 +141,8 @@ async fn compare(client: &Client) {
         client,
         "the cache",
         start,
-        (&bytes[..count], &expected[..count]),
+        &bytes[..count],
+        &expected[..count],
     );
     let Some((store, object)) = client.place else {
         return;
@@ -158,7 +159,8 @@ async fn compare(client: &Client) {
         client,
         "the store",
         start,
-        (&stored[..count], &expected[..count]),
+        &stored[..count],
+        &expected[..count],
     );
     if expected[count..].iter().any(|&byte| byte != 0) {
         client.broken(
@@ -168,7 +170,7 @@ async fn compare(client: &Client) {
     }
 }
 
-fn same(client: &Client, who: &str, start: u64, (found, expected): (&[u8], &[u8])) {
+fn same(client: &Client, who: &str, start: u64, found: &[u8], expected: &[u8]) {
     if found == expected {
         return;
     }

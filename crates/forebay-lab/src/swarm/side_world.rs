@@ -22,7 +22,8 @@ pub struct SideWorld {
 
 const fn world(
     name: &'static str,
-    (one_in, remainder): (u64, u64),
+    one_in: u64,
+    remainder: u64,
     judge: fn(u64) -> Option<Violation>,
 ) -> SideWorld {
     SideWorld {
@@ -35,15 +36,15 @@ const fn world(
 
 /// Each side world. Those that take long are rare, and few seeds have several of them.
 const ALL: [SideWorld; 9] = [
-    world("shares", (32, 0), judge_shares),
-    world("work", (32, 16), judge_work),
-    world("loops", (8, 4), judge_loops),
-    world("promises", (8, 2), judge_promises),
-    world("pressure", (8, 6), judge_pressure),
-    world("ages", (8, 6), judge_ages),
-    world("elastic", (8, 3), judge_elastic),
-    world("strict", (8, 5), judge_strict),
-    world("volumes", (2, 0), judge_volumes),
+    world("shares", 32, 0, judge_shares),
+    world("work", 32, 16, judge_work),
+    world("loops", 8, 4, judge_loops),
+    world("promises", 8, 2, judge_promises),
+    world("pressure", 8, 6, judge_pressure),
+    world("ages", 8, 6, judge_ages),
+    world("elastic", 8, 3, judge_elastic),
+    world("strict", 8, 5, judge_strict),
+    world("volumes", 2, 0, judge_volumes),
 ];
 
 impl SideWorld {

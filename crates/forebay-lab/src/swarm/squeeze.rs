@@ -217,18 +217,13 @@ async fn read_churned(world: Arc<World>, memory: File, number: u64, stamps: Stam
             let step = if is_backward { pages - step } else { step };
             let page = (first + step) % pages;
             let waits = chance.chance(1, 2).then(|| 1 + chance.below(12) as u32);
-            read_stamp(&world, &memory, (page, waits), &stamps).await;
+            read_stamp(&world, &memory, page, waits, &stamps).await;
         }
         world.sleep_below(&mut chance, 50_000).await;
     }
 }
 
-async fn read_stamp(
-    world: &World,
-    memory: &File,
-    (page, waits): (u64, Option<u32>),
-    stamps: &Stamps,
-) {
+async fn read_stamp(world: &World, memory: &File, page: u64, waits: Option<u32>, stamps: &Stamps) {
     let mut bytes = [0; STAMP];
     let (surely, _) = lock(stamps)[page as usize];
     let read = memory.read_at(&mut bytes, page * PAGE);

@@ -105,36 +105,43 @@ impl std::fmt::Debug for CrashStore {
     }
 }
 
+/// How a store answers.
+pub(super) struct Behaviour {
+    pub(super) geometry: Geometry,
+    pub(super) pace: Pace,
+    pub(super) faults: Vec<Fault>,
+}
+
 impl CrashStore {
     /// A store that holds `image`.
     pub(super) fn new(
-        (rt, chance): (Rt, Prng),
-        (geometry, pace): (Geometry, Pace),
-        faults: Vec<Fault>,
-        switch: Arc<CrashSwitch>,
+        rt: &Rt,
+        chance: Prng,
+        behaviour: Behaviour,
+        switch: &Arc<CrashSwitch>,
         image: Image,
     ) -> Arc<CrashStore> {
-        let is_solid = geometry.durability == Durability::OnFinish;
+        let is_solid = behaviour.geometry.durability == Durability::OnFinish;
         let makes_durable = chance.child("writes made durable").chance(1, 2);
         let hold = |(object, bytes)| (object, CrashDisk::holding(bytes, is_solid));
         let store = Arc::new_cyclic(|me| CrashStore {
             me: me.clone(),
-            rt,
-            geometry,
-            pace,
-            switch,
+            rt: rt.clone(),
+            geometry: behaviour.geometry,
+            pace: behaviour.pace,
+            switch: switch.clone(),
             is_loud: AtomicBool::new(false),
             can_discard: AtomicBool::new(true),
             state: Mutex::new(State {
                 objects: image.into_iter().map(hold).collect(),
-                faults,
+                faults: behaviour.faults,
                 chance,
                 sequence: 0,
                 waiting: BTreeMap::new(),
                 busy_until: Instant::ZERO,
                 tally: Tally::default(),
                 failures: BTreeMap::new(),
-                stable_pages: geometry.stable_pages,
+                stable_pages: behaviour.geometry.stable_pages,
                 makes_durable,
                 is_ended: false,
             }),
@@ -348,7 +355,7 @@ impl State {
                 effect => struck = struck.or(Some(effect)),
             }
         }
-        let at = self.time_of(request, pace, (now, times)) + late;
+        let at = self.time_of(request, pace, now, times) + late;
         let mut others = self.waiting.values();
         let meets = others.any(|other| write_one_place(other.io.request(), request));
         self.tally.writes_that_met += u64::from(meets);
@@ -365,7 +372,7 @@ impl State {
     }
 
     /// When a request that came at `now` ends. It takes `times` as long as usual.
-    fn time_of(&mut self, request: Request, pace: Pace, (now, times): (Instant, u64)) -> Instant {
+    fn time_of(&mut self, request: Request, pace: Pace, now: Instant, times: u64) -> Instant {
         let begin = self.busy_until.max(now);
         match pace {
             Pace::Instant if times == 1 => begin,

@@ -5,7 +5,7 @@ use super::crash::{CrashSwitch, Image};
 use super::explained::{ReportedWaits, judge_reported};
 use super::observer::Observer;
 use super::plan::Plan;
-use super::store::{CrashStore, Failures};
+use super::store::{Behaviour, CrashStore, Failures};
 use super::verdict::{Oracle, Verdict};
 use forebay_base::hash::TraceHash;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
@@ -109,10 +109,12 @@ impl World {
             .enumerate()
             .map(|(at, (store, image))| {
                 let chance = root.child("store").child(&at.to_string());
-                let looks = (store.geometry, store.pace);
-                let faults = store.faults.clone();
-                let made =
-                    CrashStore::new((rt.clone(), chance), looks, faults, switch.clone(), image);
+                let behaviour = Behaviour {
+                    geometry: store.geometry,
+                    pace: store.pace,
+                    faults: store.faults.clone(),
+                };
+                let made = CrashStore::new(&rt, chance, behaviour, &switch, image);
                 let past = PastFileSystem {
                     reclaim_writes: store.reclaim_writes,
                     ..PastFileSystem::default()

@@ -36,7 +36,16 @@ impl EndlessWriter {
         let seen = Arc::new(Seen::default());
         let noted = seen.clone();
         let process = world.spawn("dd", move |process| async move {
-            write(process, (file_system, number), pattern, &noted).await
+            write(
+                process,
+                Place {
+                    file_system,
+                    number,
+                },
+                pattern,
+                &noted,
+            )
+            .await
         });
         EndlessWriter { process, seen }
     }
@@ -66,14 +75,20 @@ impl EndlessWriter {
     }
 }
 
+/// The file of a writer.
+struct Place {
+    file_system: usize,
+    number: u64,
+}
+
 async fn write(
     process: Process,
-    (file_system, number): (usize, u64),
+    place: Place,
     pattern: Pattern,
     seen: &Seen,
 ) -> Result<(), WorldError> {
-    let file_system = &process.world().file_systems()[file_system];
-    let name = format!("dd-{number}");
+    let file_system = &process.world().file_systems()[place.file_system];
+    let name = format!("dd-{}", place.number);
     let mut file = process.create(file_system, &name).await?;
     let room = file_system.room_bytes() / 2;
     let bytes = pattern.block_bytes * pattern.calls_at_once;
@@ -85,7 +100,8 @@ async fn write(
         seen.written_bytes.fetch_add(bytes, Ordering::Relaxed);
         if file.end_bytes() > room {
             return Err(WorldError::Impossible(format!(
-                "dd {number} has filled half of file system '{}'; let it run for a shorter time",
+                "dd {} has filled half of file system '{}'; let it run for a shorter time",
+                place.number,
                 file_system.name()
             )));
         }

@@ -76,7 +76,7 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     file_system.expect_room("ntfs-copy", &[room])?;
     let others = hold_memory(&world, &knobs);
     let others = others.await?;
-    let copies = Copies::new(&world, &knobs, (bytes, block));
+    let copies = Copies::new(&world, &knobs, CopySizes { bytes, block });
     for _ in 0..knobs.number("runs_before") {
         copies.make_one(&world, Then::Another).await?;
     }
@@ -95,22 +95,29 @@ enum Then {
     Nothing,
 }
 
+/// How much a copy writes, and how much at a time.
+#[derive(Clone, Copy)]
+struct CopySizes {
+    bytes: u64,
+    block: u64,
+}
+
 /// Copies that follow each other.
 struct Copies {
-    sizes: (u64, u64),
+    sizes: CopySizes,
     own_cache: bool,
     /// Where the daemon is met, if there is one.
     hand: Option<Hand>,
 }
 
 impl Copies {
-    fn new(world: &World, knobs: &Knobs, sizes: (u64, u64)) -> Copies {
+    fn new(world: &World, knobs: &Knobs, sizes: CopySizes) -> Copies {
         let requests_per_metadata = knobs.number("requests_per_metadata").max(1);
         let hand = world.main_file_system().is_in_user_space().then(|| {
             let hand = Hand::default();
             let daemon = hand.clone();
             drop(world.spawn("ntfs-3g", move |process| {
-                serve(process, daemon, sizes.0, requests_per_metadata)
+                serve(process, daemon, sizes.bytes, requests_per_metadata)
             }));
             hand
         });
@@ -144,7 +151,7 @@ async fn hold_memory(world: &World, knobs: &Knobs) -> Result<Arc<Slot<()>>, Worl
     let (ready, done) = (Arc::new(Slot::new()), Arc::new(Slot::new()));
     let (is_ready, until) = (ready.clone(), done.clone());
     let holder = world.spawn("desktop", move |process| async move {
-        let mut held = match Held::take(&process, (active, once), anonymous).await {
+        let mut held = match Held::take(&process, active, once, anonymous).await {
             Ok(held) => held,
             Err(error) => {
                 is_ready.set(Err(error));
@@ -180,7 +187,8 @@ impl Held {
     /// Reads the file that is used and the one that is used once, then takes the memory.
     async fn take(
         process: &Process,
-        (active, once): (u64, u64),
+        active: u64,
+        once: u64,
         anonymous: u64,
     ) -> Result<Held, WorldError> {
         let file_systems = process.world().file_systems();
@@ -211,7 +219,8 @@ async fn read_all(file: &mut WorldFile, bytes: u64) -> Result<(), WorldError> {
 }
 
 /// A copy to a file system of the kernel.
-async fn write(process: Process, (bytes, block): (u64, u64), then: Then) -> Result<(), WorldError> {
+async fn write(process: Process, sizes: CopySizes, then: Then) -> Result<(), WorldError> {
+    let CopySizes { bytes, block } = sizes;
     let file_system: &FileSystem = process.world().main_file_system();
     let mut file = process.create(file_system, "copy").await?;
     while file.end_bytes() < bytes {
@@ -244,9 +253,10 @@ impl Default for Hand {
 async fn hand_over(
     process: Process,
     hand: Hand,
-    (bytes, block): (u64, u64),
+    sizes: CopySizes,
     own_cache: bool,
 ) -> Result<(), WorldError> {
+    let CopySizes { bytes, block } = sizes;
     let own = own_pages(&process, bytes).await?;
     let mut kept = vec![0; if own_cache { block as usize } else { 0 }];
     let mut done = 0;

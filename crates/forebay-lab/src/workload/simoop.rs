@@ -159,8 +159,9 @@ async fn create_files(
             let directories = directories.clone();
             let node = number % world.machine().memory.nodes.len();
             world.spawn_on(node, "creator", move |process| async move {
-                let file = (sizes.file, sizes.write);
-                directories.create(&process, number, files_each, file).await
+                directories
+                    .create(&process, number, files_each, sizes)
+                    .await
             })
         })
         .collect();
@@ -218,8 +219,9 @@ impl Worker {
         let mut asked = Vec::with_capacity(DIRECTORIES);
         for directory in 0..DIRECTORIES {
             let offset_bytes = self.chance.below(file / read) * read;
-            let place = (self.chance.next_u64(), offset_bytes);
-            asked.push(self.threads.ask(directory, place, process.now()));
+            let file = self.chance.next_u64();
+            let answer = (self.threads).ask(directory, file, offset_bytes, process.now());
+            asked.push(answer);
         }
         for answer in asked {
             note(process, "read", answer.take().await);

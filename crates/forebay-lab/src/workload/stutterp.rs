@@ -200,11 +200,12 @@ impl Step {
             settings,
             hogs,
             hog_bytes: hog_bytes.max(PAGE_BYTES as u64),
-            written: lay_out(process, "written", (writers, files_each), file_bytes).await?,
+            written: lay_out(process, "written", writers, files_each, file_bytes).await?,
             read: lay_out(
                 process,
                 "read",
-                (settings.readers, READER_FILES),
+                settings.readers,
+                READER_FILES,
                 settings.reader_file.next_multiple_of(BLOCK),
             )
             .await?,
@@ -271,7 +272,8 @@ impl Step {
 async fn lay_out(
     process: &Process,
     name: &str,
-    (workers, files_each): (u64, u64),
+    workers: u64,
+    files_each: u64,
     file_bytes: u64,
 ) -> Result<Vec<Vec<WorldFile>>, WorldError> {
     let file_system = process.world().main_file_system();

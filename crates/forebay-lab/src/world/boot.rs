@@ -121,15 +121,20 @@ pub(crate) fn simulate(
         policy.kernel_with_tick(pause_tick),
     )?;
     let devices = build_devices(machine, &rt)?;
-    let (file_systems, faults) =
-        attach_file_systems(machine, &rt, (&cache, policy, &devices), faulty)?;
+    let attaching = Attaching {
+        cache: &cache,
+        policy,
+        devices: &devices,
+    };
+    let (file_systems, faults) = attach_file_systems(machine, &rt, attaching, faulty)?;
     attach_swap(machine, policy, &cache, &devices)?;
     let hardware = Hardware {
         file_systems,
         devices,
         faults,
     };
-    let world = assemble(machine, policy, (rt, cache, watcher), hardware);
+    let watched = Watched { rt, cache, watcher };
+    let world = assemble(machine, policy, watched, hardware);
     Ok(Booted {
         machine: runtime,
         world,
@@ -149,12 +154,15 @@ pub(super) struct NamedFaults {
     pub(super) store: Arc<FaultStore>,
 }
 
-fn assemble(
-    machine: &Machine,
-    policy: Policy,
-    (rt, cache, watcher): (Rt, Cache, Arc<Watcher>),
-    hardware: Hardware,
-) -> World {
+/// A cache, and who watches it.
+struct Watched {
+    rt: Rt,
+    cache: Cache,
+    watcher: Arc<Watcher>,
+}
+
+fn assemble(machine: &Machine, policy: Policy, watched: Watched, hardware: Hardware) -> World {
+    let Watched { rt, cache, watcher } = watched;
     World {
         inner: Arc::new(Inner {
             rt,
@@ -216,7 +224,8 @@ pub(crate) fn on_folder(
         devices: Vec::new(),
         faults: Vec::new(),
     };
-    let world = assemble(machine, policy, (rt, cache, watcher), hardware);
+    let watched = Watched { rt, cache, watcher };
+    let world = assemble(machine, policy, watched, hardware);
     Ok((world, scratch))
 }
 
@@ -323,12 +332,25 @@ fn mount(rt: &Rt, plan: &FileSystemPlan, device: &BootedDevice, swap_bytes: u64)
     (Arc::new(file_system), volume, past)
 }
 
+/// What file systems are attached to, and what they lie on.
+#[derive(Clone, Copy)]
+struct Attaching<'a> {
+    cache: &'a Cache,
+    policy: Policy,
+    devices: &'a [NamedDevice],
+}
+
 fn attach_file_systems(
     machine: &Machine,
     rt: &Rt,
-    (cache, policy, devices): (&Cache, Policy, &[NamedDevice]),
+    attaching: Attaching<'_>,
     faulty: &[String],
 ) -> Result<(Vec<FileSystem>, Vec<NamedFaults>), RunError> {
+    let Attaching {
+        cache,
+        policy,
+        devices,
+    } = attaching;
     let (mut file_systems, mut faults) = (Vec::new(), Vec::new());
     for plan in &machine.storage.file_systems {
         let device = &devices[plan.device].kind;

@@ -124,8 +124,8 @@ async fn watch(stage: &Stage, hog: &Hog) -> Option<String> {
         let now_bytes = budget.expect("the budget is elastic").target_bytes;
         let dirty = Span::from_micros(seen.dirty() * 1_000_000 / PAGES_PER_S);
         let found = judge
-            .budget(passed, (target_bytes, now_bytes))
-            .or_else(|| judge.room(rt.now(), left_bytes, (now_bytes, dirty)));
+            .budget(passed, target_bytes, now_bytes)
+            .or_else(|| judge.room(rt.now(), left_bytes, now_bytes, dirty));
         if let Some(what) = found {
             return Some(format!("at {} ms {what}", passed.as_millis()));
         }
@@ -140,7 +140,7 @@ async fn watch(stage: &Stage, hog: &Hog) -> Option<String> {
 
 impl Judge {
     /// The budget: its bounds, and how often it turns.
-    fn budget(&mut self, passed: Span, (from, to): (u64, u64)) -> Option<String> {
+    fn budget(&mut self, passed: Span, from: u64, to: u64) -> Option<String> {
         if to > CEILING_BYTES + MIB || to + MIB < FLOOR_BYTES {
             return Some(format!(
                 "the budget is {to} bytes; {FLOOR_BYTES} to {CEILING_BYTES} may be"
@@ -160,7 +160,7 @@ impl Judge {
     }
 
     /// What is left to others.
-    fn room(&mut self, now: Instant, left: u64, (budget, dirty): (u64, Span)) -> Option<String> {
+    fn room(&mut self, now: Instant, left: u64, budget: u64, dirty: Span) -> Option<String> {
         if left >= MARGIN_BYTES / 2 || budget <= FLOOR_BYTES + MIB {
             self.short_since = None;
             return None;

@@ -51,7 +51,7 @@ fn start(stage: &mut Stage, load: &Load, chance: &Prng) {
         let chance = chance.child(&format!("rereader {number}"));
         stage.spawn(
             "rereader",
-            reread(stage.actor.clone(), (file, call), rest, chance),
+            reread(stage.actor.clone(), file, call, rest, chance),
         );
     }
     if load.is_held {
@@ -68,7 +68,7 @@ fn start(stage: &mut Stage, load: &Load, chance: &Prng) {
 }
 
 /// Reads the same few pages again and again.
-async fn reread(actor: Actor, (file, call): (File, Call), rest: Span, mut chance: Prng) {
+async fn reread(actor: Actor, file: File, call: Call, rest: Span, mut chance: Prng) {
     let mut bytes = vec![0; PAGE as usize];
     while actor.goes_on() {
         let page = chance.below(call.pages.end);

@@ -78,7 +78,7 @@ impl Stage {
         let cache = open_cache(&rt, scene.settings.clone(), scene.policy, Some(events));
         watch.begin(&cache);
         let stores = scene.sites.iter().enumerate();
-        let stores = stores.map(|(number, site)| attach((&rt, &cache), &watch, number, site));
+        let stores = stores.map(|(number, site)| attach(&rt, &cache, &watch, number, site));
         Stage {
             stores: stores.collect(),
             actor: Actor {
@@ -210,12 +210,7 @@ impl Stage {
 
 /// Attaches the store of `site`: its faults happen below its rate, so a request that fails takes as
 /// long as any other.
-fn attach(
-    (rt, cache): (&Rt, &Cache),
-    watch: &Arc<Watch>,
-    number: usize,
-    site: &Site,
-) -> StageStore {
+fn attach(rt: &Rt, cache: &Cache, watch: &Arc<Watch>, number: usize, site: &Site) -> StageStore {
     let durability = site.durability;
     let mut inner: Arc<dyn Store> = Arc::new(NullStore { durability });
     // A store with faults leaves all durability to commits; others need not.

@@ -122,7 +122,8 @@ impl Front {
     pub(super) fn new(
         rt: &Rt,
         bucket: &Arc<BucketSim>,
-        (opened, codec): (Opened, PageCodec),
+        opened: Opened,
+        codec: PageCodec,
         chance: Prng,
     ) -> Arc<Front> {
         let writer = Writer::with_codec(opened, codec.clone());

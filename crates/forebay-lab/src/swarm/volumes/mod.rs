@@ -69,7 +69,7 @@ impl Process {
         let opened = open(bucket, manifest, number).await;
         let key = VolumeKey::new([7; 32]);
         let codec = PageCodec::new(&opened.manifest, Some(&key)).expect("the key is there");
-        let front = Front::new(rt, bucket, (opened, codec), chance.child("front"));
+        let front = Front::new(rt, bucket, opened, codec, chance.child("front"));
         let settings = Settings {
             memory_bytes: MEMORY_BYTES,
             dirty_expire: Span::from_millis(300),

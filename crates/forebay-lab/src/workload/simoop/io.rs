@@ -1,6 +1,6 @@
 //! The directories of data, and the threads that read from them for the workers.
 
-use super::{STAT_WORK, THREADS_EACH};
+use super::{STAT_WORK, Sizes, THREADS_EACH};
 use crate::world::{KnownFile, Process, ProcessHandle, World, WorldError, WorldFile};
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Instant, Span};
@@ -24,14 +24,14 @@ impl Directories {
         }
     }
 
-    /// Writes `count` files of `file_bytes` in the directory numbered `directory`, one block after
+    /// Writes `count` files in the directory numbered `directory`, one block after
     /// the other.
     pub(super) async fn create(
         &self,
         process: &Process,
         directory: usize,
         count: u64,
-        (file_bytes, block_bytes): (u64, u64),
+        sizes: Sizes,
     ) -> Result<(), WorldError> {
         let file_system = process.world().main_file_system();
         for number in 0..count {
@@ -39,8 +39,8 @@ impl Directories {
             let mut file = process
                 .create_in(file_system, directory as u64, &name)
                 .await?;
-            while file.end_bytes() < file_bytes {
-                file.append(block_bytes).await?;
+            while file.end_bytes() < sizes.file {
+                file.append(sizes.write).await?;
             }
             lock(&self.files[directory]).push(file.known());
             if let Some(open) = &self.open {
@@ -114,7 +114,7 @@ impl IoThreads {
                 let (queue, directories) = (queue.clone(), Arc::clone(directories));
                 let node = (directory + thread as usize) % nodes;
                 threads.push(world.spawn_on(node, "io", move |process| async move {
-                    serve(process, &directories, (directory, read_bytes), &queue).await
+                    serve(process, &directories, directory, read_bytes, &queue).await
                 }));
             }
             queues.push(queue);
@@ -129,7 +129,8 @@ impl IoThreads {
     pub(super) fn ask(
         &self,
         directory: usize,
-        (file, offset_bytes): (u64, u64),
+        file: u64,
+        offset_bytes: u64,
         at: Instant,
     ) -> Arc<Slot<Span>> {
         let answer = Arc::new(Slot::new());
@@ -158,7 +159,8 @@ impl IoThreads {
 async fn serve(
     process: Process,
     directories: &Directories,
-    (directory, read_bytes): (usize, u64),
+    directory: usize,
+    read_bytes: u64,
     queue: &Queue,
 ) -> Result<(), WorldError> {
     loop {
