@@ -183,17 +183,10 @@ pub fn lowmem_reserve(managed_pages: &[u64], ratios: &[u64], zone: usize, class:
     above / ratios[zone]
 }
 
-/// Pages of a node that never count as dirtyable.
-pub fn total_reserve(managed: &[u64], ratios: &[u64], high: &[u64]) -> u64 {
-    (0..managed.len())
-        .map(|zone| {
-            let most = (0..managed.len())
-                .map(|class| lowmem_reserve(managed, ratios, zone, class))
-                .max()
-                .unwrap_or(0);
-            managed[zone].min(most + high[zone])
-        })
-        .sum()
+/// Pages of a zone that never count as dirtyable: what requests of the classes must leave, and the
+/// high mark.
+pub fn reserved_pages(managed: u64, reserves: impl IntoIterator<Item = u64>, high: u64) -> u64 {
+    managed.min(reserves.into_iter().max().unwrap_or(0) + high)
 }
 
 /// The mark that applies to a request with `relief`.

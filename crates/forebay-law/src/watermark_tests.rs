@@ -74,7 +74,11 @@ fn vector_v2_reserves() {
     assert_eq!(lowmem_reserve(&MANAGED, &[0; 3], 0, 2), 0);
     let total = |spacing| {
         let high = machine_marks(spacing).map(|marks| marks.high);
-        total_reserve(&MANAGED, &RATIOS, &high)
+        let of_zone = |zone: usize| {
+            let reserves = [0, 1, 2].map(|class| lowmem_reserve(&MANAGED, &RATIOS, zone, class));
+            reserved_pages(MANAGED[zone], reserves, high[zone])
+        };
+        (0..3).map(of_zone).sum::<u64>()
     };
     assert_eq!(total(MarkSpacing::default()), 7_821);
     assert_eq!(total(MarkSpacing::Quarter), 6_944);

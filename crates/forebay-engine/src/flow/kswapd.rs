@@ -13,7 +13,7 @@ use crate::state::node::Node;
 use crate::state::scan_control::{ScanControl, Who};
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
-use forebay_law::scan::{TOP_PRIORITY, kswapd_goal};
+use forebay_law::scan::{TOP_PRIORITY, kswapd_goal, kswapd_presses_harder};
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
 use forebay_rt::Work;
 
@@ -109,7 +109,7 @@ impl Reclaim {
             self.pages.open_gate(node);
             let reclaimed = control.reclaimed - total;
             total = control.reclaimed;
-            if control.scanned < control.goal || reclaimed == 0 {
+            if kswapd_presses_harder(control.scanned, control.goal, reclaimed) {
                 control.priority -= 1;
             }
             self.rt.yield_now().await;

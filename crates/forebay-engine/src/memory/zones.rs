@@ -10,7 +10,7 @@ use forebay_base::sync::atomic::Ordering;
 use forebay_law::history::{self, dirtyable_with_anonymous};
 use forebay_law::limits::{self, DirtyKnobs, available_pages};
 use forebay_law::throttle::skips_sleep;
-use forebay_law::watermark::{MarkRelief, gate_is_open, is_above};
+use forebay_law::watermark::{MarkRelief, ZoneLevel, gate_is_open, is_above, node_is_balanced};
 use forebay_store::PagePointer;
 
 /// Where a handle's frames come from.
@@ -248,10 +248,11 @@ impl Memory {
     /// (spec/reclaim.md 4.5).
     pub fn is_balanced(&self, node: &Node, class: usize) -> bool {
         let zones = self.zones_up_to(node, class);
-        let mut zones = zones.filter(|zone| zone.managed_pages() > 0).peekable();
-        if zones.peek().is_none() {
-            return true;
-        }
-        zones.any(|zone| zone.free_pages() > zone.marks().high + zone.lowmem_reserve(class))
+        let zones = zones.filter(|zone| zone.managed_pages() > 0);
+        node_is_balanced(zones.map(|zone| ZoneLevel {
+            free: zone.free_pages(),
+            high: zone.marks().high,
+            reserve: zone.lowmem_reserve(class),
+        }))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::state::frame::NO_FRAME;
 use forebay_base::sync::{Mutex, atomic::AtomicU64};
-use forebay_law::watermark::Watermarks;
+use forebay_law::watermark::{Watermarks, reserved_pages};
 
 /// The size that a zone should have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub(super) struct Size {
 impl ZoneSize {
     /// Pages that never count as dirtyable: what requests must leave, and the high mark.
     pub(super) fn reserved_pages(&self) -> u64 {
-        let most = self.lowmem_reserve.iter().max().copied();
-        self.managed_pages.min(most.unwrap_or(0) + self.marks.high)
+        let reserves = self.lowmem_reserve.iter().copied();
+        reserved_pages(self.managed_pages, reserves, self.marks.high)
     }
 }
 
