@@ -387,7 +387,7 @@ fn invariant_o2_a_write_begins_after_the_cuts_that_were_in_line() {
         };
         let join = || object.join_cuts(0..1).expect("there is room");
         let places = [join(), join()];
-        let last = object.cuts.last_of(&(0..1)).expect("two are in line");
+        let last = object.resizing.cuts.last_of(&(0..1)).expect("two are in line");
         let cutters = places.map(|place| {
             let pages = pages.clone();
             thread::spawn(move || cut(place, &pages))
@@ -395,7 +395,7 @@ fn invariant_o2_a_write_begins_after_the_cuts_that_were_in_line() {
         block_on(async {
             loop {
                 let listener = object.listen_for_cuts();
-                if !object.cuts.has_up_to(last, &(0..1)) {
+                if !object.resizing.cuts.has_up_to(last, &(0..1)) {
                     return;
                 }
                 listener.await;
@@ -536,7 +536,7 @@ fn invariant_u2_a_file_that_nobody_has_open_makes_room() {
             let (table, first) = (table.clone(), first.clone());
             thread::spawn(move || assert!(table.let_go(&first), "it is the last handle"))
         };
-        if first.handles.load(Ordering::Acquire) == 0 {
+        if first.opened.handles.load(Ordering::Acquire) == 0 {
             let second = table.open(file(2), 0, |_| true);
             assert!(second.is_some(), "a closed file makes room");
         }
