@@ -12,8 +12,6 @@ use forebay_store::{Durability, ObjectId, Rate, RateStore};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-const RULES: [Eviction; 2] = [Eviction::TwoLists, Eviction::S3Fifo];
-
 fn settings(mib: u64, eviction: Eviction) -> Setup {
     Settings::of_mib(mib).under(Policy {
         eviction,
@@ -187,7 +185,7 @@ fn hits_under(eviction: Eviction) -> (u64, u64) {
 
 #[test]
 fn both_rules_keep_more_of_what_is_popular_than_the_order_of_use_does() {
-    for eviction in RULES {
+    for &eviction in Eviction::ALL {
         let (hits, has_pages) = hits_under(eviction);
         let plain = hits_of_least_recently_used(has_pages);
         println!("{eviction:?}: {hits} of {READS}, {plain} by the order of use");
@@ -216,7 +214,7 @@ async fn missing(bench: &Bench, file: &File, numbers: std::ops::Range<u64>) -> u
 
 #[test]
 fn a_scan_of_ten_times_the_memory_leaves_the_working_set() {
-    for eviction in RULES {
+    for &eviction in Eviction::ALL {
         simulate(2, |rt| async move {
             let bench = void(rt, settings(8, eviction));
             let file = endless(&bench).await;

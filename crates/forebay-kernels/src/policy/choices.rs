@@ -15,6 +15,9 @@ macro_rules! choices {
             }
 
             impl $choice {
+                /// All values.
+                pub const ALL: &'static [$choice] = &[$($choice::$value,)*];
+
                 /// The names of all values.
                 pub const NAMES: &'static [&'static str] = &[$($name,)*];
 

@@ -380,12 +380,15 @@ fn draw_policy(root: &Prng, policy: &mut Policy) {
     }
 }
 
-/// Draws S3-FIFO for a third of the runs, and write units of several pages for a third of their
-/// stores. Some units are longer than the longest request of their store.
+/// Draws another rule of eviction for a third of the runs, and write units of several pages for a
+/// third of their stores. Some units are longer than the longest request of their store.
 fn draw_units(root: &Prng, policy: &mut Policy, stores: &mut [StorePlan]) {
     let mut chance = root.child("units");
     if chance.chance(1, 3) {
-        policy.eviction = Eviction::S3Fifo;
+        let all = Eviction::ALL.iter().copied();
+        let others: Vec<Eviction> = all.filter(|&it| it != Eviction::default()).collect();
+        let other = root.child("eviction").below(others.len() as u64);
+        policy.eviction = others[other as usize];
     }
     for store in stores {
         if chance.chance(1, 3) {
