@@ -44,7 +44,6 @@ fn talk(exports: &[ExportFacts], input: &[u8], step: usize) -> Talk {
 fuzz_target!(|input: &[u8]| {
     let export = |name: &str| ExportFacts {
         name: name.into(),
-        description: "for fuzzing".into(),
         length_bytes: LENGTH_BYTES,
         flags: 1,
     };

@@ -387,7 +387,11 @@ fn invariant_o2_a_write_begins_after_the_cuts_that_were_in_line() {
         };
         let join = || object.join_cuts(0..1).expect("there is room");
         let places = [join(), join()];
-        let last = object.resizing.cuts.last_of(&(0..1)).expect("two are in line");
+        let last = object
+            .resizing
+            .cuts
+            .last_of(&(0..1))
+            .expect("two are in line");
         let cutters = places.map(|place| {
             let pages = pages.clone();
             thread::spawn(move || cut(place, &pages))
