@@ -18,5 +18,5 @@ mod stage;
 pub(super) use actors::{Actor, SYNCER_RESTS};
 pub(super) use observer::{Call, Moment, Observer, Request, SceneIo};
 pub use plan::Scene;
-pub(super) use plan::{Crew, ENDLESS, SWAP, Site, Syncing};
+pub(super) use plan::{Crew, ENDLESS, Site, Syncing};
 pub(super) use stage::{Stage, judge, judge_play};

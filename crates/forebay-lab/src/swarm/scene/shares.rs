@@ -7,7 +7,7 @@
 
 use super::super::verdict::{Oracle, Violation};
 use super::observer::{Moment, Observer, SceneIo};
-use super::plan::{SWAP, Scene, Site};
+use super::plan::{Scene, Site};
 use forebay_law::share::{
     GlobalCompletions, ShareLimits, StoreCompletions, complete, share, store_thresh,
 };
@@ -25,6 +25,8 @@ struct OfStore {
     completions: StoreCompletions,
     min_percent: u64,
     max_percent: u64,
+    /// Writes to swap count for no store: they are not the work of writers of files.
+    is_swap: bool,
 }
 
 impl StoreShares {
@@ -33,6 +35,7 @@ impl StoreShares {
             completions: StoreCompletions::default(),
             min_percent: site.backing.min_ratio_percent,
             max_percent: site.backing.max_ratio_percent,
+            is_swap: site.crews.is_empty(),
         };
         let stores: Vec<OfStore> = scene.sites.iter().map(of_site).collect();
         StoreShares {
@@ -57,12 +60,11 @@ impl StoreShares {
 
 impl Observer for StoreShares {
     fn io(&mut self, moment: &Moment<'_>, io: SceneIo<'_>) -> Option<Violation> {
-        // Writes to swap count for no store: they are not the work of writers of files.
         if let SceneIo::RequestEnds(request, true) = io
             && let pages @ 1.. = request.written_pages()
-            && request.is.object != SWAP
+            && let store = &mut self.stores[request.store]
+            && !store.is_swap
         {
-            let store = &mut self.stores[request.store];
             let max_ratio_1024 = 1_024 * store.max_percent / 100;
             let now_ms = moment.now.as_millis();
             complete(
