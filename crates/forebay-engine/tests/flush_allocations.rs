@@ -3,34 +3,15 @@
 //!
 //! A program of its own, because its allocator counts the requests of every thread.
 
-use forebay_base::sync::atomic::{AtomicU64, Ordering};
+#[path = "../../forebay-store/tests/support/allocator.rs"]
+mod allocator;
+
+use allocator::ALLOCATIONS;
+use forebay_base::sync::atomic::Ordering;
 use forebay_engine::blocking::File;
 use forebay_engine::{Cache, Counter, Settings};
 use forebay_store::{FileStore, FileStoreSettings, Method, OpenMode};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged.
-#[allow(unsafe_code, reason = "an allocator is")]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of this very function.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of this very function.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Three quarters of the cache. All of these pages stay resident, and they are far more than may be
 /// dirty, so in every round the flusher writes and the writer pauses.

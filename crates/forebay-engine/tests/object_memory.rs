@@ -2,42 +2,16 @@
 //!
 //! A program of its own, because its allocator counts the requests of every thread.
 
-use forebay_engine::{AttachedStore, Cache, File, Settings};
+#[path = "../../forebay-store/tests/support/allocator.rs"]
+mod allocator;
 
-use forebay_base::sync::atomic::{AtomicU64, Ordering};
+use allocator::BYTES;
+use forebay_base::sync::atomic::Ordering;
 use forebay_engine::settings::PageMemory;
+use forebay_engine::{AttachedStore, Cache, File, Settings};
 use forebay_store::{MemoryStore, ObjectId};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::ops::Range;
 use std::sync::Arc;
-
-struct Counting;
-
-static BYTES: AtomicU64 = AtomicU64::new(0);
-
-/// About what the system's allocator takes for `bytes`: a header, and whole steps.
-fn taken(bytes: usize) -> u64 {
-    (bytes as u64 + 8).next_multiple_of(16)
-}
-
-// SAFETY: every call goes to the system's allocator unchanged.
-#[allow(unsafe_code, reason = "an allocator is")]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        BYTES.fetch_add(taken(layout.size()), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of this very function.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        BYTES.fetch_sub(taken(layout.size()), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of this very function.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Opens `objects`, each with one handle, writes to them if `is_dirty`, and compares the memory
 /// that this took with what the cache reports.

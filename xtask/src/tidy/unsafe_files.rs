@@ -12,8 +12,6 @@ crates/forebay-engine/src/state/content.rs: the bytes of the pages
 crates/forebay-bench/src/contenders/floor/arena.rs: pages for the plain copy
 crates/forebay-bench/src/contenders/floor/ring.rs: the ring of the kernel, bare
 crates/forebay-store/examples/raw_read.rs: a bare ring to compare with
-crates/forebay-engine/tests/flush_allocations.rs: an allocator that counts
-crates/forebay-engine/tests/object_memory.rs: an allocator that counts
 crates/forebay-cli/tests/mount_model/mapping.rs: a file mapped by a test
 crates/forebay-store/src/io.rs: pages owned by a request
 crates/forebay-store/src/io/page.rs: addresses that a submitter vouches for
