@@ -24,11 +24,11 @@ pub struct KernelValues {
     pub rule: Arc<dyn Rule>,
     /// The watermarks lie a quarter of the min mark apart, whatever `watermark_scale_factor` says.
     pub quarters_marks: bool,
-    /// Of which memory a part may be dirty (spec/writeback.md 2.2).
+    /// Of which memory a part may be dirty.
     pub dirtyable: Dirtyable,
     /// How many writes of the flusher may be under way at one store.
     pub write_depth: WriteDepth,
-    /// How a store's rate becomes known (spec/writeback.md 3).
+    /// How a store's rate becomes known.
     pub estimate: Estimate,
     /// Completed writes are aged by periods of completed pages, and not of time
     /// (spec/writeback.md 2.5).
@@ -57,9 +57,9 @@ impl Default for KernelValues {
         KernelValues {
             rule: Arc::new(TwoLists),
             quarters_marks: false,
-            dirtyable: Dirtyable::Files,
-            write_depth: WriteDepth::FifthOfSecond,
-            estimate: Estimate::Steps,
+            dirtyable: Dirtyable::default(),
+            write_depth: WriteDepth::default(),
+            estimate: Estimate::default(),
             counts_periods: false,
             is_paced: true,
             pause_tick: Tick::FINE,
@@ -85,25 +85,30 @@ impl KernelValues {
     }
 }
 
-/// Of which memory a part may be dirty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Of which memory a part may be dirty (spec/writeback.md 2.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dirtyable {
-    /// Free pages and those of files, and anonymous ones if there is swap.
+    /// Free pages and those of files, and anonymous ones if there is swap (2.6.32 to 3.2).
     WithAnonymous,
-    /// The same without what zones reserve.
+    /// The same without what zones reserve (3.3 to 3.12).
     WithAnonymousLessReserve,
-    /// Free pages without what zones reserve, and those of files.
+    /// Free pages without what zones reserve, and those of files (4.8 and later).
+    #[default]
     Files,
 }
 
 /// How many writes of the flusher may be under way at one store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteDepth {
-    /// As many as its queue has room for. Each request has a long vector, outside the budget.
+    /// As many as its queue has room for: a disk's 128 requests are 64 MiB (before the block layer
+    /// kept writes from holding up reads, Linux 4.10 and multi-queue devices). Each request has a
+    /// long vector, outside the budget.
     FullQueue,
-    /// The same, in requests as long as what a file system writes as one.
+    /// The same, in requests as long as what a file system writes as one: its pages end their
+    /// writeback together (5.15 and later on a store whose queue has no end of its own).
     WholeTurns,
     /// As many as the store finishes in a fifth of a second.
+    #[default]
     FifthOfSecond,
 }
 
@@ -114,13 +119,16 @@ impl WriteDepth {
     }
 }
 
-/// How a store's rate becomes known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a store's rate becomes known (spec/writeback.md 3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Estimate {
-    /// It is taken for 100 MB/s, and a window of four seconds follows what it writes.
+    /// It is taken for 100 MB/s, and a window of four seconds follows what it writes, whether it
+    /// has enough to do or not (Linux).
     Learned,
     /// The first samples count for more, and time without work does not.
     Early,
-    /// The same, and a store that is steady at another rate is believed at once.
+    /// The same, and once the rate is known: if the last 2.4 s agree with each other and not with
+    /// it, they are believed.
+    #[default]
     Steps,
 }

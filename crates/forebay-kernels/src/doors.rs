@@ -4,7 +4,6 @@
 use crate::past::Past;
 use crate::policy::{DirtyThrottle, ZoneDirtyLimits};
 use crate::{Foreground, Older, Policy};
-use forebay_engine::flow::reclaim::Today;
 use forebay_engine::memory::{FrameRequest, NodePolicy, Search};
 use forebay_engine::parts::{Flow, Flusher, OlderFlows, Pages, Reclaim, Throttle};
 use forebay_engine::state::backing::Backing;
@@ -47,15 +46,11 @@ impl OlderFlows for FlowsOfPolicy {
         waits: &'a Waits,
         want: FrameRequest,
     ) -> Flow<'a, u64> {
-        if self.past.has_steps() {
-            Box::pin(async move {
-                reclaim
-                    .direct_reclaim(&self.older(reclaim), waits, want)
-                    .await
-            })
-        } else {
-            Box::pin(async move { reclaim.direct_reclaim(&Today(reclaim), waits, want).await })
-        }
+        Box::pin(async move {
+            reclaim
+                .direct_reclaim(&self.older(reclaim), waits, want)
+                .await
+        })
     }
 
     fn reclaim_near<'a>(
@@ -64,33 +59,22 @@ impl OlderFlows for FlowsOfPolicy {
         node_policy: NodePolicy,
         control: &'a mut ScanControl<'_>,
     ) -> Flow<'a, ()> {
-        if self.past.has_steps() {
-            Box::pin(async move {
-                let steps = self.older(reclaim);
-                reclaim
-                    .reclaim_for_caller(&steps, node_policy, control)
-                    .await;
-            })
-        } else {
-            Box::pin(async move {
-                let steps = Today(reclaim);
-                reclaim
-                    .reclaim_for_caller(&steps, node_policy, control)
-                    .await;
-            })
-        }
+        Box::pin(async move {
+            let steps = self.older(reclaim);
+            reclaim
+                .reclaim_for_caller(&steps, node_policy, control)
+                .await;
+        })
     }
 
     fn kswapd<'a>(&'a self, reclaim: &'a Reclaim, node: usize) -> Flow<'a, ()> {
-        match (self.past.kswapd, self.past.has_steps()) {
-            (None, false) => Box::pin(async move { reclaim.kswapd(&Today(reclaim), node).await }),
-            (None, true) => {
-                Box::pin(async move { reclaim.kswapd(&self.older(reclaim), node).await })
+        Box::pin(async move {
+            let steps = self.older(reclaim);
+            match self.past.kswapd {
+                None => reclaim.kswapd(&steps, node).await,
+                Some(past) => steps.past_kswapd(past, node).await,
             }
-            (Some(past), _) => {
-                Box::pin(async move { self.older(reclaim).past_kswapd(past, node).await })
-            }
-        }
+        })
     }
 
     fn need_not_wake(&self, reclaim: &Reclaim, node: &Node, class: usize) -> bool {

@@ -8,11 +8,11 @@ use crate::doors::FlowsOfPolicy;
 use crate::lists::PastLists;
 use crate::past::Past;
 use crate::policy::{
-    ClosedFiles, DirtyThrottle, Dirtyable, Estimate, Eviction, KswapdBalance, Readahead,
-    ReclaimThrottle, ScanBalance, StoreShares, WatermarkSpacing, WriteDepth,
+    ClosedFiles, DirtyThrottle, Eviction, KswapdBalance, Readahead, ReclaimThrottle, ScanBalance,
+    StoreShares, WatermarkSpacing,
 };
 use crate::s3_fifo::S3Fifo;
-use forebay_engine::kernel::{self, KernelValues, PastFileSystem};
+use forebay_engine::kernel::{KernelValues, PastFileSystem};
 use forebay_engine::lab::Kernel;
 use forebay_engine::lists::{Rule, TwoLists};
 use forebay_engine::parts::OlderFlows;
@@ -37,21 +37,9 @@ impl Policy {
         let values = KernelValues {
             rule: rule_of(self),
             quarters_marks: self.watermark_spacing == WatermarkSpacing::Quarter,
-            dirtyable: match self.dirtyable {
-                Dirtyable::WithAnonymous => kernel::Dirtyable::WithAnonymous,
-                Dirtyable::WithAnonymousLessReserve => kernel::Dirtyable::WithAnonymousLessReserve,
-                Dirtyable::Files => kernel::Dirtyable::Files,
-            },
-            write_depth: match self.write_depth {
-                WriteDepth::FullQueue => kernel::WriteDepth::FullQueue,
-                WriteDepth::WholeTurns => kernel::WriteDepth::WholeTurns,
-                WriteDepth::FifthOfSecond => kernel::WriteDepth::FifthOfSecond,
-            },
-            estimate: match self.estimate {
-                Estimate::Learned => kernel::Estimate::Learned,
-                Estimate::Early => kernel::Estimate::Early,
-                Estimate::Leaping => kernel::Estimate::Steps,
-            },
+            dirtyable: self.dirtyable,
+            write_depth: self.write_depth,
+            estimate: self.estimate,
             counts_periods: self.store_shares == StoreShares::Counted,
             is_paced,
             pause_tick: if is_paced { Tick::FINE } else { tick },

@@ -109,12 +109,6 @@ impl Past {
         self.kswapd.is_some_and(|past| past.balances_zones)
     }
 
-    /// Whether a run of reclaim has a step that is not today's.
-    pub(crate) fn has_steps(&self) -> bool {
-        let waits = self.naps.is_some() || self.early_events.is_some();
-        waits || self.writes.is_some() || self.judges || self.caches
-    }
-
     /// Whether reclaimers wait for events, and as long as today.
     pub(crate) fn waits_for_events(&self) -> bool {
         self.naps.is_none() && self.early_events.is_none()

@@ -4,11 +4,11 @@ mod choices;
 mod presets;
 
 pub use choices::{
-    ActiveReferences, ClosedFiles, DirtyThrottle, Dirtyable, Estimate, Eviction, FlushChunk,
-    InactiveShare, KswapdBalance, KswapdSleep, Readahead, ReclaimThrottle, ReclaimWriteback,
-    Refaults, ScanBalance, ShrinkDemand, StoreShares, WatermarkSpacing, WriteDepth,
-    ZoneDirtyLimits,
+    ActiveReferences, Choice, ClosedFiles, DirtyThrottle, Eviction, FlushChunk, InactiveShare,
+    KswapdBalance, KswapdSleep, Readahead, ReclaimThrottle, ReclaimWriteback, Refaults,
+    ScanBalance, ShrinkDemand, StoreShares, WatermarkSpacing, ZoneDirtyLimits,
 };
+pub use forebay_engine::kernel::{Dirtyable, Estimate, WriteDepth};
 
 /// A knob of [`Policy`], with the names of its values, the oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use crate::support::{Bench, OfSize, PAGE, Setup, has_page, pages, simulate, writ
 use forebay_base::{Prng, Span};
 use forebay_engine::{Counter, File, Settings};
 use forebay_kernels::Policy;
-use forebay_kernels::policy::Eviction;
+use forebay_kernels::policy::{Choice, Eviction};
 use forebay_store::{Durability, ObjectId, Rate, RateStore};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -2,6 +2,39 @@
 //!
 //! The values of a choice are in historic order: an older value is less.
 
+use forebay_engine::kernel::{Dirtyable, Estimate, WriteDepth};
+
+/// A historic choice. Most are enums of this file; those that change a value of the engine's state
+/// are its own.
+pub trait Choice: Copy + PartialEq + Sized + 'static {
+    /// All values.
+    const ALL: &'static [Self];
+
+    /// Their names, in the same order.
+    const NAMES: &'static [&'static str];
+
+    /// The value called `name`, if there is one.
+    fn named(name: &str) -> Option<Self> {
+        let at = Self::NAMES.iter().position(|known| *known == name)?;
+        Self::ALL.get(at).copied()
+    }
+
+    /// The name of the value.
+    fn name(self) -> &'static str {
+        let at = Self::ALL.iter().position(|value| *value == self);
+        Self::NAMES[at.expect("ALL has each value")]
+    }
+}
+
+macro_rules! names {
+    ($choice:ident { $($value:ident => $name:literal,)* }) => {
+        impl Choice for $choice {
+            const ALL: &'static [$choice] = &[$($choice::$value,)*];
+            const NAMES: &'static [&'static str] = &[$($name,)*];
+        }
+    };
+}
+
 macro_rules! choices {
     ($($(#[$doc:meta])* $choice:ident {
         $($(#[$value_doc:meta])* $value:ident => $name:literal,)*
@@ -14,31 +47,28 @@ macro_rules! choices {
                 $($(#[$value_doc])* $value,)*
             }
 
-            impl $choice {
-                /// All values.
-                pub const ALL: &'static [$choice] = &[$($choice::$value,)*];
-
-                /// The names of all values.
-                pub const NAMES: &'static [&'static str] = &[$($name,)*];
-
-                /// The name of the value.
-                pub fn name(self) -> &'static str {
-                    match self {
-                        $($choice::$value => $name,)*
-                    }
-                }
-
-                /// The value called `name`, if there is one.
-                pub fn named(name: &str) -> Option<$choice> {
-                    match name {
-                        $($name => Some($choice::$value),)*
-                        _ => None,
-                    }
-                }
-            }
+            names!($choice { $($value => $name,)* });
         )*
     };
 }
+
+names!(WriteDepth {
+    FullQueue => "queue",
+    WholeTurns => "turns",
+    FifthOfSecond => "fifth",
+});
+
+names!(Estimate {
+    Learned => "learned",
+    Early => "early",
+    Steps => "leaping",
+});
+
+names!(Dirtyable {
+    WithAnonymous => "anonymous",
+    WithAnonymousLessReserve => "anonymous-less-reserve",
+    Files => "files",
+});
 
 choices! {
     /// Which reclaimer writes dirty file pages, and what becomes of those that it does not write
@@ -107,19 +137,6 @@ choices! {
         HalfSecond => "bandwidth",
     }
 
-    /// How a store's rate becomes known (spec/writeback.md 3).
-    Estimate {
-        /// It is taken for 100 MB/s, and a window of four seconds follows what it writes, whether
-        /// it has enough to do or not (Linux).
-        Learned => "learned",
-        /// The first samples count for more, and time without work does not.
-        Early => "early",
-        /// The same, and once the rate is known: if the last 2.4 s agree with each other and not
-        /// with it, they are believed.
-        #[default]
-        Leaping => "leaping",
-    }
-
     /// How the completed writes that make a store's share are aged (spec/writeback.md 2.5).
     StoreShares {
         /// By periods of completed pages: a share starts at nothing (2.6.24 to 3.5).
@@ -127,30 +144,6 @@ choices! {
         /// By periods of three seconds (3.6 and later).
         #[default]
         Timed => "timed",
-    }
-
-    /// Of which memory a part may be dirty (spec/writeback.md 2.2).
-    Dirtyable {
-        /// Free pages and those of files, and anonymous ones if there is swap (2.6.32 to 3.2).
-        WithAnonymous => "anonymous",
-        /// The same without what zones reserve (3.3 to 3.12).
-        WithAnonymousLessReserve => "anonymous-less-reserve",
-        /// Free pages without what zones reserve, and those of files (4.8 and later).
-        #[default]
-        Files => "files",
-    }
-
-    /// How many writes of the flusher may be under way at one store.
-    WriteDepth {
-        /// As many as its queue has room for: a disk's 128 requests are 64 MiB (before the block
-        /// layer kept writes from holding up reads, Linux 4.10 and multi-queue devices).
-        FullQueue => "queue",
-        /// The same, in requests as long as what a file system writes as one: its pages end their
-        /// writeback together (5.15 and later on a store whose queue has no end of its own).
-        WholeTurns => "turns",
-        /// As many as the store finishes in a fifth of a second.
-        #[default]
-        FifthOfSecond => "fifth",
     }
 
     /// Whether zones have dirty limits of their own (spec/reclaim.md 1.10).

@@ -10,7 +10,7 @@ use forebay_engine::settings::ZoneSettings;
 use forebay_engine::settings::{BackingSettings, DirtyKnobs, NodeSettings};
 use forebay_engine::{AccessError, Settings};
 use forebay_kernels::Policy;
-use forebay_kernels::policy::{Eviction, KswapdBalance, KswapdSleep};
+use forebay_kernels::policy::{Choice, Eviction, KswapdBalance, KswapdSleep};
 use forebay_store::{Durability, Failure, Geometry, IoKind};
 use std::collections::BTreeSet;
 
