@@ -11,6 +11,7 @@ use forebay_engine::settings::Parts;
 use forebay_engine::state::batch::Batch;
 use forebay_engine::state::frame::flag;
 use forebay_engine::state::scan_control::{ScanControl, Who};
+use forebay_engine::state::tally::Tally;
 use forebay_engine::{Cache, Counter, File};
 use forebay_law::scan::TOP_PRIORITY;
 use forebay_rt::{Virtual, VirtualSettings};
@@ -41,20 +42,42 @@ fn with_file<F: Future<Output = ()>>(
     world.run(test(cache, file, flows(policy)));
 }
 
-/// Judges the inactive file pages twice. Returns how many met a closed gate.
-fn judged_twice(engine: &Engine, flows: &FlowsOfPolicy, control: &mut ScanControl<'_>) -> u64 {
-    let mut gate_closed = 0;
+/// Judges the pages of a list twice, and returns what was met and how many were submitted.
+fn judged(
+    engine: &Engine,
+    flows: &FlowsOfPolicy,
+    list: List,
+    control: &mut ScanControl<'_>,
+) -> (Tally, u64) {
+    let (mut met, mut paged_out) = (Tally::default(), 0);
     for _ in 0..2 {
-        let batch = engine
-            .memory
-            .isolate(&engine.memory.zones[0], List::InactiveFile, PAGES);
+        let batch = engine.memory.isolate(&engine.memory.zones[0], list, PAGES);
         let steps = flows.older(&engine.reclaim);
         let judged = engine.reclaim.judge_batch(&steps, &batch, control);
-        gate_closed += judged.tally.gate_closed;
+        met.add(judged.tally);
+        paged_out += judged.paged_out;
         assert!(judged.freed.is_empty(), "nothing is clean");
         batch.put_back(&judged.kept);
     }
-    gate_closed
+    (met, paged_out)
+}
+
+/// A reclaimer waits for room in the queue of swap after a batch that wrote to it, and the pages
+/// that it wrote count towards the price of their list.
+#[test]
+fn each_page_that_goes_to_swap_is_counted() {
+    for name in ["linux-6.16", "forebay"] {
+        with_file(name, |cache, _file, flows| async move {
+            let memory = cache.anonymous(1 << 20).expect("swap is set");
+            let bytes = vec![1; PAGES as usize * PAGE_BYTES];
+            memory.write_at(&bytes, 0).await.expect("memory takes it");
+            let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
+            let (met, paged_out) = judged(cache.engine(), &flows, List::InactiveAnon, &mut control);
+            assert_eq!((met.paged_out, paged_out), (PAGES, PAGES), "{name}");
+            let written = cache.statistics().get(Counter::NrVmscanWrite);
+            assert_eq!(written, PAGES, "{name}");
+        });
+    }
 }
 
 /// Spec/reclaim.md 3.3: before 3.11 a caller does not write to a congested store, unless it is the
@@ -79,11 +102,12 @@ fn a_caller_writes_to_no_congested_store_except_its_own() {
                 .note(&backing.older.congested, true);
             let mut control = ScanControl::new(who, TOP_PRIORITY);
             control.own_store = own_store;
-            let gate_closed = judged_twice(engine, &flows, &mut control);
+            let (met, paged_out) = judged(engine, &flows, List::InactiveFile, &mut control);
             let asked = cache.statistics().get(Counter::NrVmscanWriteFile);
+            assert_eq!(paged_out, asked, "{who:?} {own_store:?}");
             let (wanted, closed) = if writes { (PAGES, 0) } else { (0, PAGES) };
             assert_eq!(asked, wanted, "{who:?} {own_store:?}");
-            assert!(gate_closed >= closed && (closed > 0 || gate_closed == 0));
+            assert!(met.gate_closed >= closed && (closed > 0 || met.gate_closed == 0));
             engine
                 .reclaim
                 .congestion
@@ -93,16 +117,21 @@ fn a_caller_writes_to_no_congested_store_except_its_own() {
 }
 
 /// Spec/reclaim.md 3.1: kswapd waits for pages that it meets under writeback again, if all that
-/// reclaim meets is like them. It does so since 3.11.
+/// reclaim meets is like them. It has done so since 3.11.
 #[test]
 fn kswapd_alone_waits_for_pages_that_it_met_before_and_only_if_all_are_like_them() {
-    for (who, is_met_before, all_are_like_it, expected) in [
+    let cases = [
         (Who::Kswapd, true, true, PAGES),
         (Who::Kswapd, true, false, 0),
         (Who::Kswapd, false, true, 0),
         (Who::Direct, true, true, 0),
-    ] {
-        with_file("linux-4.11", |cache, file, flows| async move {
+    ];
+    for (name, case) in ["linux-4.11", "linux-6.16", "forebay"]
+        .into_iter()
+        .flat_map(|name| cases.map(|case| (name, case)))
+    {
+        with_file(name, |cache, file, flows| async move {
+            let (who, is_met_before, all_are_like_it, expected) = case;
             let mut bytes = vec![0; PAGES as usize * PAGE_BYTES];
             let read = file.read_at(&mut bytes, 0).await;
             assert_eq!(read, Ok(bytes.len()));
@@ -112,14 +141,14 @@ fn kswapd_alone_waits_for_pages_that_it_met_before_and_only_if_all_are_like_them
             flags.store(all_are_like_it, Ordering::Relaxed);
             let met = if is_met_before { flag::RECLAIM } else { 0 };
             let batch = memory.isolate(&memory.zones[0], List::InactiveFile, PAGES);
+            assert_eq!(batch.frames.as_slice().len() as u64, PAGES, "{name}");
             for &frame in batch.frames.as_slice() {
                 memory.frames.set(frame, flag::WRITEBACK | met);
             }
             let mut control = ScanControl::new(who, TOP_PRIORITY);
             let steps = flows.older(&engine.reclaim);
             let judged = engine.reclaim.judge_batch(&steps, &batch, &mut control);
-            let met = judged.tally.immediate;
-            assert_eq!(met, expected, "{who:?} {is_met_before} {all_are_like_it}");
+            assert_eq!(judged.tally.immediate, expected, "{name} {case:?}");
             for &frame in batch.frames.as_slice() {
                 memory.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);
             }

@@ -30,7 +30,7 @@ pub struct Judged {
     /// Pages that could be looked at.
     pub(crate) looked_at: u64,
     /// Pages submitted for writing.
-    pub(crate) paged_out: u64,
+    pub paged_out: u64,
     pub tally: Tally,
 }
 
@@ -145,7 +145,3 @@ impl Reclaim {
         self.pages.page_out_or_put_off(hold)
     }
 }
-
-#[cfg(all(test, not(loom)))]
-#[path = "judge/judge_tests.rs"]
-mod tests;

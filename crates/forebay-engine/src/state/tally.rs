@@ -19,7 +19,7 @@ pub struct Tally {
     pub dirty_met: u64,
     pub gate_closed: u64,
     /// Anonymous pages submitted for writing.
-    pub(crate) paged_out: u64,
+    pub paged_out: u64,
 }
 
 impl Tally {
