@@ -101,22 +101,21 @@ impl Cache {
     /// # Errors
     /// As [`Cache::new`].
     pub fn with_parts(settings: Settings, parts: Parts) -> Result<Cache, BuildError> {
-        Cache::working_like(settings, parts, Kernel::default())
+        Ok(Cache::over(Engine::new(
+            settings,
+            parts,
+            Kernel::default(),
+        )?))
     }
 
-    /// The same, which works like `kernel`.
-    pub(crate) fn working_like(
-        settings: Settings,
-        parts: Parts,
-        kernel: Kernel,
-    ) -> Result<Cache, BuildError> {
-        let engine = Engine::new(settings, parts, kernel)?;
+    /// The cache of `engine`, whose daemons begin to run.
+    pub(crate) fn over(engine: Arc<Engine>) -> Cache {
         engine.start();
         let life = Arc::new(Life(engine.clone()));
-        Ok(Cache {
+        Cache {
             engine,
             _life: life,
-        })
+        }
     }
 
     /// Puts the cache in front of `store`. A store has one cache at a time: until this one is

@@ -59,7 +59,7 @@ pub trait LabCache: Sized {
 
 impl LabCache for Cache {
     fn of_kernel(settings: Settings, parts: Parts, kernel: Kernel) -> Result<Cache, BuildError> {
-        Cache::working_like(settings, parts, kernel)
+        Ok(Cache::over(Engine::new(settings, parts, kernel)?))
     }
 
     fn engine(&self) -> &Arc<Engine> {

@@ -52,11 +52,12 @@ struct PendingRun<'a> {
 }
 
 impl<'a> PendingRun<'a> {
-    fn new(files: &'a Files, object: &'a ObjectState, needed: Range<u64>) -> PendingRun<'a> {
+    fn new(files: &'a Files, handle: &'a Handle, needed: Range<u64>) -> PendingRun<'a> {
+        let object = &*handle.object;
         PendingRun {
             files,
             object,
-            node_policy: NodePolicy::near(0),
+            node_policy: handle.node_policy,
             first: 0,
             most: files.most_pages_of_a_read(object),
             may_reclaim: false,
@@ -172,8 +173,7 @@ impl Files {
         needed: Range<u64>,
     ) -> Result<(), AccessError> {
         let object = &*handle.object;
-        let mut run = PendingRun::new(self, object, needed.clone());
-        run.node_policy = handle.node_policy;
+        let mut run = PendingRun::new(self, handle, needed.clone());
         run.may_reclaim = plan.is_due;
         let mut page = plan.pages.start;
         while page < plan.pages.end {

@@ -137,7 +137,7 @@ fn a_run_goes_round_a_page_that_came_meanwhile() {
             .faults
             .inject(Fault::each(IoKind::Read, FaultAction::NeverAnswer));
         let free = world.free_pages();
-        let mut run = PendingRun::new(&engine.files, object, 0..0);
+        let mut run = PendingRun::new(&engine.files, &world.file.handle, 0..0);
         let fresh = engine
             .reclaim
             .run_at_once(NodePolicy::near(0), 9)
@@ -159,7 +159,7 @@ fn a_run_passes_no_page_at_the_end_of_its_object() {
     simulate(|world| async move {
         let (engine, object) = (world.engine(), &*world.file.handle.object);
         let free = world.free_pages();
-        let mut run = PendingRun::new(&engine.files, object, 0..0);
+        let mut run = PendingRun::new(&engine.files, &world.file.handle, 0..0);
         let fresh = engine.reclaim.run_at_once(NodePolicy::near(0), 2);
         let batch = object.begin_batch().expect("nothing is cut");
         let fresh = fresh.expect("memory is free");

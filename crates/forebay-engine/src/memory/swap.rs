@@ -83,6 +83,7 @@ impl Memory {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use crate::cache::Cache;
+    use crate::engine::Engine;
     use crate::kernel::KernelValues;
     use crate::parts::Kernel;
     use crate::settings::{Parts, Settings};
@@ -108,8 +109,8 @@ mod tests {
                 values,
                 flows: None,
             };
-            let cache = Cache::working_like(Settings::small(4), parts, kernel);
-            let cache = cache.expect("the settings are good");
+            let engine = Engine::new(Settings::small(4), parts, kernel);
+            let cache = Cache::over(engine.expect("the settings are good"));
             let store = cache.attach(Arc::new(MemoryStore::new()));
             cache
                 .set_swap(&store.expect("the store is well"), ObjectId(9), 64 << 12)
