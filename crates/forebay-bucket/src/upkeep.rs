@@ -1,4 +1,4 @@
-//! What is done to a volume other than serving it: looked at, checked, freed of what nobody needs.
+//! Tasks on a volume other than serving it: inspection, checks, removal of unused objects.
 
 use crate::abreast::abreast;
 use crate::bucket::Bucket;

@@ -42,8 +42,8 @@ pub struct KernelValues {
     pub has_gates: bool,
     /// kswapd balances zones, so that each has locks and flags of its own.
     pub balances_zones: bool,
-    /// Files that nobody has open are in the order in which they were closed, for a kernel that
-    /// gives them up with their pages.
+    /// Closed files are listed in the order in which they were closed, for a kernel that drops them
+    /// with their pages.
     pub strips_closed_files: bool,
     /// A stream reads ahead as far as the setting says, whatever the store.
     pub readahead_is_fixed: bool,

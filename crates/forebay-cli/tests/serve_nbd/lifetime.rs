@@ -33,7 +33,7 @@ pub(crate) fn end_late(server: &Child) {
 
 /// Reads the standard error of `server` up to the first line in which `find` finds something.
 pub(crate) fn find_line<T>(server: &mut Child, what: &str, find: impl Fn(&str) -> Option<T>) -> T {
-    let stderr = server.stderr.take().expect("nobody took it before");
+    let stderr = server.stderr.take().expect("it is taken once");
     let mut lines = BufReader::new(stderr);
     let mut line = String::new();
     loop {

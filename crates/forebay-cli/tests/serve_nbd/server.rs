@@ -119,7 +119,7 @@ impl Served {
 
     /// From now on nobody reads the server's standard error.
     pub(crate) fn close_stderr(&mut self) {
-        drop(self.child.stderr.take().expect("nobody took it before"));
+        drop(self.child.stderr.take().expect("it is taken once"));
     }
 
     /// Waits for the end of a server whose messages nobody reads; if it hangs, the test fails.

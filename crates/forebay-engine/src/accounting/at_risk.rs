@@ -2,7 +2,7 @@
 //!
 //! The law is `forebay_law::at_risk`; the flushers ask it
 //! (docs/decisions/writeback-and-throttling.md). Nothing is computed where bytes become dirty: a
-//! block of pages remembers when its first one did, and whoever asks looks through the blocks.
+//! block of pages remembers when its first one did, and the flusher looks through the blocks.
 
 use crate::parts::Dirty;
 use crate::state::backing::Backing;

@@ -3,8 +3,8 @@
 //! Spec/writeback.md 3. Two things are done differently, because a kernel never sees these stores
 //! start (docs/decisions/writeback-and-throttling.md). A store is measured over the time in which
 //! it was busy. And the first samples weigh more, so that the rate of a store, be it 4 GB/s or 4
-//! MB/s, is known within a second instead of half a minute. Policies with `estimate=learned` do
-//! neither.
+//! MB/s, is known within a second instead of half a minute. Kernels with a learned
+//! estimate do neither.
 //!
 //! A sample is full if the store had enough to do during it. Only a full sample shows the rate that
 //! the store can keep up. The others show what it has room for, and raise the estimate step by

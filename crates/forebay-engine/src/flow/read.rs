@@ -21,7 +21,7 @@ use forebay_base::units::{byte_of, page_of, pages_for};
 use forebay_law::blame::Cause;
 use std::ops::Range;
 
-/// A page that somebody else holds.
+/// A page that another caller holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BusyPage {
     pub(crate) frame: u32,

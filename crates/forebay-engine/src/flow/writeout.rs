@@ -21,7 +21,7 @@ use forebay_rt::Work;
 use forebay_store::{Durability, IoKind, PagePointer, Request};
 use std::ops::Range;
 
-/// The pages of a run that nobody has looked at yet.
+/// The pages of a run that are still to be claimed.
 struct LeftOfRun {
     pages: Range<u64>,
     since: Stamp,

@@ -103,7 +103,7 @@ pub struct ObjectLength {
     pub stored_pages: AtomicU64,
 }
 
-/// How far the object is durable, and the lines of those who wait for that.
+/// How far the object is durable, and the queues of callers that sync it.
 #[derive(Debug)]
 pub(crate) struct Syncing {
     /// How many changes the store has made to the object so far, and how many of them a commit has
@@ -144,7 +144,7 @@ pub(crate) struct PageExtent {
     to: AtomicU64,
 }
 
-/// Who has the object open, and its places among files that nobody has.
+/// How many handles are open on the object, and its places in the lists of closed files.
 #[derive(Debug)]
 pub struct OpenState {
     /// Its place among the unused files that reclaim asks; 0: not there. Changed under the lock of

@@ -1,4 +1,5 @@
-//! Commits of an unstable store that go beside its writes (docs/decisions/sync-and-commits.md).
+//! Commits of an unstable store that run while it takes writes
+//! (docs/decisions/sync-and-commits.md).
 
 use crate::support::void::Void;
 use crate::support::writers::Writer;

@@ -13,7 +13,7 @@ use forebay_base::Span;
 use forebay_base::sync::Mutex;
 use forebay_base::units::pages_for;
 use forebay_engine::kernel::{CongestionSignal, PastFileSystem};
-use forebay_engine::lab::LabCache;
+use forebay_engine::lab::{Kernel, LabCache};
 use forebay_engine::settings::{BackingSettings, Elastic, PageMemory};
 use forebay_engine::{Cache, Parts, Settings};
 use forebay_kernels::Policy;
@@ -114,12 +114,7 @@ pub(crate) fn simulate(
         rt: rt.clone(),
         sink: Some(watcher.clone()),
     };
-    let pause_tick = Tick::of_ms(machine.pause_tick.as_millis());
-    let cache = Cache::of_kernel(
-        settings(machine, memory),
-        parts,
-        policy.kernel_with_tick(pause_tick),
-    )?;
+    let cache = Cache::of_kernel(settings(machine, memory), parts, kernel(machine, policy))?;
     let devices = build_devices(machine, &rt)?;
     let attaching = Attaching {
         cache: &cache,
@@ -200,8 +195,7 @@ pub(crate) fn on_folder(
         sink: Some(watcher.clone()),
     };
     let settings = settings(machine, PageMemory::Real);
-    let pause_tick = Tick::of_ms(machine.pause_tick.as_millis());
-    let cache = Cache::of_kernel(settings, parts, policy.kernel_with_tick(pause_tick))?;
+    let cache = Cache::of_kernel(settings, parts, kernel(machine, policy))?;
     let mut file_systems = Vec::new();
     for plan in &machine.storage.file_systems {
         let (store, volume) = scratch.folder(&plan.name)?;
@@ -227,6 +221,10 @@ pub(crate) fn on_folder(
     let watched = Watched { rt, cache, watcher };
     let world = assemble(machine, policy, watched, hardware);
     Ok((world, scratch))
+}
+
+fn kernel(machine: &Machine, policy: Policy) -> Kernel {
+    policy.kernel_with_tick(Tick::of_ms(machine.pause_tick.as_millis()))
 }
 
 fn settings(machine: &Machine, page_memory: PageMemory) -> Settings {

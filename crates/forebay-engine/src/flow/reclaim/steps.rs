@@ -18,7 +18,7 @@ use forebay_law::throttle::ThrottleReason;
 /// their bodies are what today's kernel does.
 #[expect(
     async_fn_in_trait,
-    reason = "a run is generic over its steps, and whoever boxes one names a type"
+    reason = "a run of reclaim is generic over its steps; code that boxes one names a type"
 )]
 pub trait Steps: Sized {
     /// The part that reclaims.
