@@ -76,9 +76,9 @@ fn with_forebay(assignment: &Assignment, board: Board) -> Result<Summary, DemoEr
         .attach(disk.clone())
         .map_err(cache_failed("attach a store"))?;
     let file = cache.open(&attached, opened.object, opened.length_bytes);
-    let file = Arc::new(file.map_err(cache_failed("open a file"))?.blocking());
+    let file = file.map_err(cache_failed("open a file"))?.blocking();
     let rate = Rate::bytes(assignment.disk_bytes_per_s);
-    let summary = bear(assignment, board, file, || disk.set_rate(rate))?;
+    let summary = bear(assignment, board, &file, || disk.set_rate(rate))?;
     disk.set_rate(Rate::UNLIMITED);
     block_on(cache.close()).map_err(cache_failed("close"))?;
     Ok(summary)
@@ -89,7 +89,7 @@ fn slow_disk(assignment: &Assignment) -> Result<SlowDisk, DemoError> {
         .map_err(DemoError::at("open", &assignment.path))
 }
 
-impl Storage for LimitCache {
+impl Storage for Arc<LimitCache> {
     fn read(&self, page: &mut [u8], at: u64) -> Result<(), String> {
         let block = LimitCache::read(self, at / BLOCK_BYTES).map_err(|e| e.to_string())?;
         let start = (at % BLOCK_BYTES) as usize;
@@ -115,13 +115,13 @@ fn with_limit_cache(assignment: &Assignment, board: Board) -> Result<Summary, De
         flushed.flush(|| stop.load(Ordering::Relaxed));
     });
     let flusher = flusher.map_err(DemoError::system("start a flusher"))?;
-    let summary = bear(assignment, board, cache.clone(), || cache.disk.slow_down());
+    let summary = bear(assignment, board, &cache, || cache.disk.slow_down());
     ends.store(true, Ordering::Relaxed);
     flusher.join();
     summary
 }
 
-impl Storage for SlowDisk {
+impl Storage for Arc<SlowDisk> {
     fn read(&self, page: &mut [u8], at: u64) -> Result<(), String> {
         SlowDisk::read(self, page, at).map_err(|e| e.to_string())
     }
@@ -133,10 +133,10 @@ impl Storage for SlowDisk {
 
 fn with_disk_alone(assignment: &Assignment, board: Board) -> Result<Summary, DemoError> {
     let disk = Arc::new(slow_disk(assignment)?);
-    bear(assignment, board, disk.clone(), || disk.slow_down())
+    bear(assignment, board, &disk, || disk.slow_down())
 }
 
-impl Storage for File {
+impl Storage for Arc<File> {
     fn read(&self, page: &mut [u8], at: u64) -> Result<(), String> {
         self.read_exact_at(page, at).map_err(|e| e.to_string())
     }
@@ -151,21 +151,21 @@ fn with_kernel(assignment: &Assignment, board: Board) -> Result<Summary, DemoErr
     let device = OpenOptions::new().read(true).write(true).open(path);
     let device = device.map_err(DemoError::at("open", path))?;
     // The parent slows the device down.
-    bear(assignment, board, Arc::new(device), || {})
+    bear(assignment, board, &Arc::new(device), || {})
 }
 
 /// Bears the load. The disk is slow from the moment at which the reader's pages are cached.
-fn bear(
+fn bear<S: Storage + Clone>(
     assignment: &Assignment,
     board: Board,
-    storage: Arc<dyn Storage>,
+    storage: &S,
     slow_down: impl FnOnce(),
 ) -> Result<Summary, DemoError> {
     let failed = |reason| DemoError::Contender {
         contender: assignment.kind.name(),
         reason,
     };
-    warm(&*storage).map_err(failed)?;
+    warm(storage).map_err(failed)?;
     slow_down();
     board
         .show_ready()
@@ -177,7 +177,7 @@ fn bear(
         pause_current(Span::from_millis(1));
     }
     let (flood, end) = (assignment.flood(), assignment.end());
-    let times = Load::new(storage, board).run(flood, end)?;
+    let times = Load::new(board).run(storage, flood, end)?;
     let seconds = end.saturating_sub(flood).as_millis() as f64 / 1e3;
     let millis = |nanos: u64| nanos as f64 / 1e6;
     Ok(Summary {

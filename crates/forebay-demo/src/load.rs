@@ -35,15 +35,14 @@ pub(super) fn no_times() -> Times {
         .expect("the bounds are in order and the digits from 0 to 5")
 }
 
-/// Something that keeps a file on the slow disk.
-pub(super) trait Storage: Send + Sync + 'static {
+/// A handle of something that keeps a file on the slow disk.
+pub(super) trait Storage: Send + 'static {
     fn read(&self, page: &mut [u8], at: u64) -> Result<(), String>;
     fn write(&self, block: &[u8], at: u64) -> Result<(), String>;
 }
 
 /// What the threads of the load share.
 pub(super) struct Load {
-    storage: Arc<dyn Storage>,
     board: Board,
     clock: Stopwatch,
     stops: AtomicBool,
@@ -51,7 +50,7 @@ pub(super) struct Load {
 }
 
 /// Reads all pages of the reader twice: they are its working set, and a cache may know it.
-pub(super) fn warm(storage: &dyn Storage) -> Result<(), String> {
+pub(super) fn warm(storage: &impl Storage) -> Result<(), String> {
     let mut page = vec![0; PAGE_BYTES];
     let pages = || (0..READ_BYTES).step_by(PAGE_BYTES);
     pages()
@@ -61,9 +60,8 @@ pub(super) fn warm(storage: &dyn Storage) -> Result<(), String> {
 
 impl Load {
     /// The first tick begins here.
-    pub(super) fn new(storage: Arc<dyn Storage>, board: Board) -> Load {
+    pub(super) fn new(board: Board) -> Load {
         Load {
-            storage,
             board,
             clock: Stopwatch::start(),
             stops: AtomicBool::new(false),
@@ -71,13 +69,21 @@ impl Load {
         }
     }
 
-    /// Reads until `end`, and writes from `flood` to `end`. Returns the times of the writes.
-    pub(super) fn run(self, flood: Span, end: Span) -> Result<Times, DemoError> {
+    /// Reads until `end`, and writes from `flood` to `end`, with a handle of `storage` for each
+    /// thread. Returns the times of the writes.
+    pub(super) fn run<S: Storage + Clone>(
+        self,
+        storage: &S,
+        flood: Span,
+        end: Span,
+    ) -> Result<Times, DemoError> {
         let load = Arc::new(self);
-        let mut threads = vec![load.start("reader", Load::read)?];
+        let of_reader = storage.clone();
+        let mut threads = vec![load.start("reader", move |load| load.read(&of_reader))?];
         pause_current(flood);
-        for writer in 0..WRITERS {
-            threads.push(load.start("writer", move |load| load.write(writer))?);
+        for number in 0..WRITERS {
+            let own = storage.clone();
+            threads.push(load.start("writer", move |load| load.write(&own, number))?);
         }
         pause_current(end.saturating_sub(load.clock.elapsed()));
         load.stops.store(true, Ordering::Relaxed);
@@ -119,7 +125,7 @@ impl Load {
 
     /// Reads pages, some far more often than others: half of the reads go to an eighth of the
     /// pages. A reader that is late does not make up for it.
-    fn read(&self) -> Result<Times, String> {
+    fn read(&self, storage: &impl Storage) -> Result<Times, String> {
         let (mut page, mut prng) = (vec![0; PAGE_BYTES], Prng::from_seed(1));
         let (mut tick, mut reads) = (0, 0);
         let mut next_turn = self.clock.elapsed();
@@ -127,7 +133,7 @@ impl Load {
             for _ in 0..READS_PER_TURN {
                 let place = prng.fraction().powi(3) * READ_BYTES as f64;
                 let at = place as u64 / PAGE_BYTES as u64 * PAGE_BYTES as u64;
-                self.storage.read(&mut page, at)?;
+                storage.read(&mut page, at)?;
                 let now = self.tick();
                 if now != tick {
                     (tick, reads) = (now, 0);
@@ -143,14 +149,14 @@ impl Load {
     }
 
     /// Writes the part of writer `number`, without a break.
-    fn write(&self, number: u64) -> Result<Times, String> {
+    fn write(&self, storage: &impl Storage, number: u64) -> Result<Times, String> {
         let block = vec![7_u8; BLOCK_BYTES as usize];
         let start = READ_BYTES + number * WRITTEN_BYTES;
         let mut times = no_times();
         let (mut at, mut tick, mut writes, mut longest_ns) = (0, 0, 0, 0);
         while !self.stops() {
             let watch = Stopwatch::start();
-            self.storage.write(&block, start + at)?;
+            storage.write(&block, start + at)?;
             let nanos = watch.elapsed().as_nanos();
             times.saturating_record(nanos);
             let now = self.tick();

@@ -2,7 +2,7 @@
 
 use super::load::READS_PER_S;
 use super::tick::{Record, Tick};
-use forebay_chart::{Axis, Chart, Layer, Shape, document, escape, sheet};
+use forebay_chart::{Axis, Chart, Layer, Shape, document, sheet, table};
 use std::fmt::Write;
 
 /// The shortest and the longest write on the axis, in ms; longer ones widen it.
@@ -11,28 +11,42 @@ const WRITE_MS: (f64, f64) = (1.0, 1_000.0);
 /// The figures of all contenders as lines.
 pub(super) fn summary(records: &[Record], flood_s: f64) -> String {
     let mut text = String::from(
-        "                     reads per second       longest      99 %    median\n\
-         \x20                   alone  with writers      write  of writes     write    written\n",
+        "                reads per second     longest    99 %    median\n\
+         \x20                alone  flooded    write  of writes    write     written\n",
     );
     for record in records {
+        let [name, figures @ ..] = &record.cells(flood_s)[..] else {
+            continue;
+        };
+        let widths = [7, 8, 9, 10, 9, 12];
+        let figures = figures.iter().zip(widths);
+        let figures = figures.map(|(figure, width)| format!("{figure:>width$}"));
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}", record.summary_line(flood_s));
+        let _ = writeln!(text, "{name:15}{}", figures.collect::<String>());
     }
     text
 }
 
 /// The whole page.
 pub(super) fn render(records: &[Record], flood_s: f64) -> String {
-    let table = summary(records, flood_s);
-    let table = escape(&table);
+    let head = [
+        "",
+        "reads per second alone",
+        "with writers",
+        "longest write",
+    ];
+    let more = ["99 % of writes", "median write", "written"];
+    let head: Vec<String> = head.into_iter().chain(more).map(str::to_owned).collect();
+    let rows: Vec<Vec<String>> = records.iter().map(|r| r.cells(flood_s)).collect();
+    let table = table(&head, &rows, 1);
     let body = format!(
         "<h1>Four writers flood a slow disk</h1>\n<p>Each contender has a disk of 30 MB/s. A \
          reader works on it; its data is cached before the start. Four writers join it after \
          {flood_s} s and write as fast as they can. The cache that stops at a limit holds every \
          writer once a fifth of its memory is dirty, and lets them go on at half of that. Direct \
-         I/O has no cache.</p>\n{}{}<pre>{table}</pre>\n",
-        reads(records, flood_s).render(),
-        writes(records).render()
+         I/O has no cache.</p>\n{table}<div class=\"gallery\">\n{}{}</div>\n",
+        reads(records, flood_s).figure(),
+        writes(records).figure()
     );
     document("forebay demo", &body)
 }
@@ -99,7 +113,10 @@ mod tests {
         };
         let page = render(std::slice::from_ref(&record), 0.1);
         assert_eq!(page.matches("<svg").count(), 2);
-        assert!(page.contains("\nForebay "), "{page}");
+        assert!(
+            page.contains("<td>Forebay</td><td class=\"n\">5000</td>"),
+            "{page}"
+        );
         let picture = picture(&[record], 0.1);
         assert_eq!(picture.matches("<svg").count(), 3);
         assert!(picture.contains("<style>"));

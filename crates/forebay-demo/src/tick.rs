@@ -116,8 +116,8 @@ impl Record {
         )
     }
 
-    /// The summary line at the end.
-    pub(super) fn summary_line(&self, flood_s: f64) -> String {
+    /// The contender's name and its figures, in the order of the summary.
+    pub(super) fn cells(&self, flood_s: f64) -> Vec<String> {
         let (before, during) = self.reader_rates(flood_s);
         let Summary {
             mb_per_s,
@@ -125,11 +125,15 @@ impl Record {
             p99_ms,
             longest_ms,
         } = self.summary;
-        format!(
-            "{:15}  {before:7.0}  {during:12.0}  {longest_ms:6.0} ms  {p99_ms:6.1} ms {p50_ms:6.1} ms \
-             {mb_per_s:5.1} MB/s",
-            self.kind.name()
-        )
+        vec![
+            self.kind.name().to_owned(),
+            format!("{before:.0}"),
+            format!("{during:.0}"),
+            format!("{longest_ms:.0} ms"),
+            format!("{p99_ms:.1} ms"),
+            format!("{p50_ms:.1} ms"),
+            format!("{mb_per_s:.1} MB/s"),
+        ]
     }
 }
 
@@ -161,8 +165,9 @@ mod tests {
             },
         };
         assert_eq!(record.reader_rates(0.2), (1_000.0, 100.0));
-        let line = record.summary_line(0.2);
-        assert!(line.contains("1000           100      46 ms"), "{line}");
+        let cells = record.cells(0.2);
+        let expected = "direct I/O|1000|100|46 ms|10.9 ms|8.7 ms|30.0 MB/s";
+        assert_eq!(cells.join("|"), expected);
     }
 
     #[test]
