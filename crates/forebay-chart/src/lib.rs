@@ -18,12 +18,14 @@ mod frame;
 mod layer;
 mod page;
 mod standalone;
+mod table;
 
 pub use axis::{Axis, Scale};
 pub use envelope::{Bucket, envelope};
 pub use layer::{Bar, Layer, Shape};
 pub use page::{document, escape};
 pub use standalone::sheet;
+pub use table::table;
 
 use frame::{Frame, Ranges};
 use layer::{draw, legend};

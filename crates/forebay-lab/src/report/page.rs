@@ -4,7 +4,7 @@ use super::comparison::{Block, Comparison, MergedCell, StallList};
 use super::pictures::{Gallery, galleries};
 use super::table::{number, of_runs_with_it};
 use crate::outcome::{ExpectationResult, Outcome};
-use forebay_chart::{document, escape};
+use forebay_chart::{Chart, document, escape, table};
 
 /// The page of one comparison: tables first, then the pictures.
 pub fn of_runs(title: &str, outcomes: &[Outcome]) -> String {
@@ -51,35 +51,11 @@ fn expectations(outcomes: &[Outcome]) -> String {
 /// Pictures with their heading.
 pub fn gallery(gallery: &Gallery) -> String {
     let charts = gallery.charts.iter();
-    let figures: Vec<String> = charts
-        .map(|chart| format!("<figure>{}</figure>\n", chart.render()))
-        .collect();
-    let figures = figures.concat();
+    let figures: String = charts.map(Chart::figure).collect();
     format!(
         "<h2>{}</h2>\n<p>{}</p>\n<div class=\"gallery\">\n{figures}</div>\n",
         escape(&gallery.heading),
         escape(&gallery.text)
-    )
-}
-
-/// A table of texts under a head of texts; the first `left` columns are words.
-pub fn table(head: &[String], rows: &[Vec<String>], left: usize) -> String {
-    let cell = |(column, text): (usize, &String), tag: &str| {
-        let class = if column < left { "" } else { " class=\"n\"" };
-        format!("<{tag}{class}>{}</{tag}>", escape(text))
-    };
-    let line = |texts: &[String], tag: &str| {
-        let cells: String = texts
-            .iter()
-            .enumerate()
-            .map(|each| cell(each, tag))
-            .collect();
-        format!("<tr>{cells}</tr>\n")
-    };
-    let body: String = rows.iter().map(|row| line(row, "td")).collect();
-    format!(
-        "<div class=\"wide\"><table>\n<thead>{}</thead>\n<tbody>\n{body}</tbody>\n</table></div>\n",
-        line(head, "th")
     )
 }
 

@@ -8,7 +8,7 @@ use crate::outcome::Outcome;
 use crate::report::page;
 use crate::report::pictures::{Gallery, galleries};
 use forebay_chart::{Axis, Chart, Layer, Shape};
-use forebay_chart::{document, escape};
+use forebay_chart::{document, escape, table};
 
 /// Ratios beyond these are drawn at the edge.
 const RATIO_ENDS: (f64, f64) = (0.001, 1000.0);
@@ -51,7 +51,7 @@ pub fn render(findings: &Findings, evidence: &Evidence) -> String {
             parts.push(format!(
                 "<h2>Published and ours: {}</h2>\n{}",
                 change.name(),
-                page::table(&figure_head(), &rows, 5)
+                table(&figure_head(), &rows, 5)
             ));
         }
     }
