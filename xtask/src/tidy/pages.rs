@@ -6,7 +6,7 @@ use crate::source::Source;
 use std::collections::BTreeSet;
 
 /// The page that a newcomer reads first, and the words that it may have.
-const FIRST_PAGE: (&str, usize) = ("README.md", 900);
+const FIRST_PAGE: (&str, usize) = ("README.md", 700);
 
 /// The page that names every crate.
 const CODE_MAP: &str = "ARCHITECTURE.md";
@@ -180,11 +180,11 @@ mod tests {
     #[test]
     fn a_first_page_that_is_too_long_is_found() {
         let page = |words: usize| format!("# a\n{}\n", "word ".repeat(words - 2));
-        let (fits, long) = (page(900), page(901));
+        let (fits, long) = (page(700), page(701));
         assert_eq!(found(check, &[("README.md", &fits)]), [""; 0]);
         assert_eq!(
             found(check, &[("README.md", &long)]),
-            ["README.md:1: 901 words; a newcomer reads at most 900"]
+            ["README.md:1: 701 words; a newcomer reads at most 700"]
         );
         assert_eq!(found(check, &[("docs/README.md", &long)]), [""; 0]);
     }
