@@ -84,11 +84,17 @@ have() {
     esac >/dev/null || { echo "skipped: $place needs $need"; return 1; }
   done
 }
+answers() {
+  local status=0
+  curl --silent --max-time 1 --unix-socket "$1" http://forebay/ >/dev/null || status=$?
+  [ "$status" -ne 7 ]
+}
 settle() {
   local socket tries
   for socket in "$@"; do
     for tries in {1..300}; do
-      if [ -S "$socket" ]; then break; fi
+      # A killed server leaves its socket behind, so what counts is that somebody listens there.
+      if answers "$socket"; then break; fi
       sleep 0.1
     done
   done
