@@ -93,7 +93,7 @@ fn check_code_map(map: &Source, sources: &[Source]) -> Vec<Finding> {
 }
 
 /// The lines of a page outside its code blocks, counted from 1.
-fn prose(page: &Source) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn prose(page: &Source) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     page.text
         .lines()
