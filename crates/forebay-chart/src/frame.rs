@@ -87,9 +87,14 @@ impl Frame {
         self.x.scale.has(point.0) && self.y.scale.has(point.1)
     }
 
+    /// The height of the whole picture.
+    pub(super) fn height(&self) -> f64 {
+        self.bottom + BELOW_PX
+    }
+
     /// The opening of the element.
     pub(super) fn open(&self, title: &str) -> String {
-        let height = self.bottom + BELOW_PX;
+        let height = self.height();
         let title = escape(title);
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH_PX} {height:.0}\" \

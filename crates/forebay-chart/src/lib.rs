@@ -23,6 +23,7 @@ pub use axis::{Axis, Scale};
 pub use envelope::{Bucket, envelope};
 pub use layer::{Bar, Layer, Shape};
 pub use page::{document, escape};
+pub use standalone::sheet;
 
 use frame::{Frame, Ranges};
 use layer::{draw, legend};
@@ -80,6 +81,11 @@ impl Chart {
 
     /// The picture as an `svg` element.
     pub fn render(&self) -> String {
+        self.drawn().1
+    }
+
+    /// The height of the picture in pixels of its own, and the picture.
+    fn drawn(&self) -> (f64, String) {
         let legend = legend(&self.layers);
         let ranges = Ranges {
             x: self.x_range(),
@@ -95,7 +101,7 @@ impl Chart {
         }
         parts.push(legend.at(&frame));
         parts.push("</svg>\n".into());
-        parts.concat()
+        (frame.height(), parts.concat())
     }
 }
 

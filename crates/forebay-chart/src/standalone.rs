@@ -1,6 +1,8 @@
 //! A picture as a file of its own, outside of a page.
 
 use super::Chart;
+use super::frame::WIDTH_PX;
+use crate::escape;
 
 const STYLE: &str = include_str!("chart.css");
 
@@ -24,19 +26,31 @@ const PAPER: [(&str, &str); 12] = [
 impl Chart {
     /// The picture as the content of a file, with its style and its paper inside.
     pub fn standalone(&self) -> String {
-        let svg = self.render();
-        let (open, rest) = svg
-            .split_once('>')
-            .expect("a rendered chart begins with its element");
-        let paper = "<rect width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>";
-        let mut picture = format!(
-            "{open} style=\"font: 12px sans-serif\">\n<style>\n{STYLE}</style>\n{paper}{rest}"
-        );
-        for (name, colour) in PAPER {
-            picture = picture.replace(&format!("var(--{name})"), colour);
-        }
-        picture
+        sheet(std::slice::from_ref(self))
     }
+}
+
+/// Pictures one below the other as the content of one file, as [`Chart::standalone`].
+pub fn sheet(charts: &[Chart]) -> String {
+    let (mut height, mut pictures) = (0.0, String::new());
+    for chart in charts {
+        let (own_height, picture) = chart.drawn();
+        let placed = format!("<svg y=\"{height:.0}\" height=\"{own_height:.0}\"");
+        pictures += &picture.replacen("<svg", &placed, 1);
+        height += own_height;
+    }
+    let title = charts.first().map_or("", |chart| &chart.title);
+    let title = escape(title);
+    let mut sheet = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH_PX} {height:.0}\" \
+         role=\"img\" aria-label=\"{title}\" style=\"font: 12px sans-serif\">\n<style>\n\
+         {STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>\n\
+         {pictures}</svg>\n"
+    );
+    for (name, colour) in PAPER {
+        sheet = sheet.replace(&format!("var(--{name})"), colour);
+    }
+    sheet
 }
 
 #[cfg(test)]

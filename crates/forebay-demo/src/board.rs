@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 /// The length of a tick.
 pub(super) const TICK_MS: u64 = 100;
-/// Bytes of a tick: two numbers for each writer, and three for the level.
+/// Bytes of a tick: two numbers for each writer, and one for the reader.
 const TICK_BYTES: u64 = 128;
 pub(super) const WRITERS: u64 = 4;
-const LEVEL_AT: u64 = 16 * WRITERS;
+const READS_AT: u64 = 16 * WRITERS;
 
 /// The board. Clones share the same memory.
 #[derive(Clone)]
@@ -27,17 +27,13 @@ pub(super) struct Board {
     ticks: u64,
 }
 
-/// The cache's level of dirty pages.
+/// What a contender did in one tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Level {
-    pub(super) dirty_pages: u64,
-    pub(super) setpoint_pages: u64,
-    /// Pauses since the start.
-    pub(super) pauses: u64,
+pub(super) struct Shown {
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    pub(super) longest_write_ns: u64,
 }
-
-/// One tick as reported: writes, the longest of them in ns, and the level.
-pub(super) type Shown = (u64, u64, Level);
 
 impl Board {
     /// A board for `ticks` ticks, all zeros.
@@ -46,7 +42,7 @@ impl Board {
         let file = rustix::fs::memfd_create("forebay-demo", MemfdFlags::CLOEXEC)
             .map_err(|refused| failed()(refused.into()))?;
         let file = File::from(file);
-        // One more tick, for the start.
+        // One more tick, for the two signs.
         let zeros = vec![0; ((ticks + 1) * TICK_BYTES) as usize];
         file.write_all_at(&zeros, 0).map_err(failed())?;
         let file = Arc::new(file);
@@ -69,17 +65,28 @@ impl Board {
         ))
     }
 
-    /// Reports that the first tick begins.
-    pub(super) fn show_start(&self) {
-        // As in `put`; if this is lost, the parent waits until this process has ended.
-        let _ = self.file.write_all_at(&[1], self.ticks * TICK_BYTES);
+    /// The process reports that it is ready for the first tick.
+    pub(super) fn show_ready(&self) -> io::Result<()> {
+        self.file.write_all_at(&[1], self.ticks * TICK_BYTES)
     }
 
-    /// Whether the first tick has begun.
-    pub(super) fn has_started(&self) -> Result<bool, DemoError> {
+    pub(super) fn is_ready(&self) -> io::Result<bool> {
+        self.sign(0)
+    }
+
+    /// The parent lets the first tick begin.
+    pub(super) fn start(&self) -> io::Result<()> {
+        self.file.write_all_at(&[1], self.ticks * TICK_BYTES + 1)
+    }
+
+    pub(super) fn may_start(&self) -> io::Result<bool> {
+        self.sign(1)
+    }
+
+    fn sign(&self, number: u64) -> io::Result<bool> {
         let mut byte = [0];
-        let read = self.file.read_exact_at(&mut byte, self.ticks * TICK_BYTES);
-        read.map_err(DemoError::system("read shared memory"))?;
+        let at = self.ticks * TICK_BYTES + number;
+        self.file.read_exact_at(&mut byte, at)?;
         Ok(byte != [0])
     }
 
@@ -88,10 +95,9 @@ impl Board {
         self.put(tick, 16 * writer, &[writes, longest_ns]);
     }
 
-    /// Reports the level at a tick.
-    pub(super) fn show_level(&self, tick: u64, level: Level) {
-        let numbers = [level.dirty_pages, level.setpoint_pages, level.pauses];
-        self.put(tick, LEVEL_AT, &numbers);
+    /// The same for the reader.
+    pub(super) fn show_reads(&self, tick: u64, reads: u64) {
+        self.put(tick, READS_AT, &[reads]);
     }
 
     fn put(&self, tick: u64, at: u64, numbers: &[u64]) {
@@ -104,23 +110,20 @@ impl Board {
     }
 
     /// What was reported for a tick.
-    pub(super) fn read(&self, tick: u64) -> Result<Shown, DemoError> {
+    pub(super) fn read(&self, tick: u64) -> io::Result<Shown> {
         let mut bytes = [0; TICK_BYTES as usize];
-        let read = self.file.read_exact_at(&mut bytes, tick * TICK_BYTES);
-        read.map_err(DemoError::system("read shared memory"))?;
+        self.file.read_exact_at(&mut bytes, tick * TICK_BYTES)?;
         let number = |at: u64| {
             let at = at as usize;
             let eight = bytes[at..at + 8].try_into();
             u64::from_ne_bytes(eight.expect("the slice has eight bytes"))
         };
-        let writes = (0..WRITERS).map(|writer| number(16 * writer)).sum();
-        let longest_ns = (0..WRITERS).map(|writer| number(16 * writer + 8)).max();
-        let level = Level {
-            dirty_pages: number(LEVEL_AT),
-            setpoint_pages: number(LEVEL_AT + 8),
-            pauses: number(LEVEL_AT + 16),
-        };
-        Ok((writes, longest_ns.unwrap_or(0), level))
+        let longest = (0..WRITERS).map(|writer| number(16 * writer + 8)).max();
+        Ok(Shown {
+            reads: number(READS_AT),
+            writes: (0..WRITERS).map(|writer| number(16 * writer)).sum(),
+            longest_write_ns: longest.unwrap_or(0),
+        })
     }
 }
 
@@ -133,18 +136,26 @@ mod tests {
         let board = Board::new(3).unwrap();
         board.show_writes(1, 0, 5, 900);
         board.show_writes(1, 3, 2, 1_000);
-        let level = Level {
-            dirty_pages: 7,
-            setpoint_pages: 8,
-            pauses: 9,
-        };
-        board.show_level(1, level);
+        board.show_reads(1, 6);
         board.show_writes(3, 0, 1, 1);
-        assert_eq!(board.read(0).unwrap(), (0, 0, Level::default()));
-        assert_eq!(board.read(1).unwrap(), (7, 1_000, level));
-        assert_eq!(board.read(3).unwrap().0, 0, "there is no tick past the end");
-        assert!(!board.has_started().unwrap());
-        board.show_start();
-        assert!(board.has_started().unwrap());
+        assert_eq!(board.read(0).unwrap(), Shown::default());
+        let shown = Shown {
+            reads: 6,
+            writes: 7,
+            longest_write_ns: 1_000,
+        };
+        assert_eq!(board.read(1).unwrap(), shown);
+        let past_the_end = board.read(3).unwrap();
+        assert_eq!(past_the_end.writes, 0);
+    }
+
+    #[test]
+    fn the_two_signs_are_given_one_by_one() {
+        let board = Board::new(3).unwrap();
+        assert!(!board.is_ready().unwrap());
+        board.show_ready().unwrap();
+        assert!(board.is_ready().unwrap() && !board.may_start().unwrap());
+        board.start().unwrap();
+        assert!(board.may_start().unwrap());
     }
 }

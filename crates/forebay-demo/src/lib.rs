@@ -1,44 +1,47 @@
-//! The demo: four writers on a slow disk, through Forebay and through the kernel's page cache.
+//! The demo: four writers flood a slow disk on which a reader works. What does each feel, through
+//! Forebay and through what its users have today?
 //!
-//! Each contender is a separate process, so that both have the same budget and a signal ends them.
-//! The parent makes the disks, shows the progress, and leaves nothing behind.
+//! Each contender is a separate process with a disk of its own, so that a signal ends it. All run
+//! at the same time. The parent makes the disks, shows the progress, and leaves nothing behind.
 //!
 //! It is a crate and a program of its own so that a first look at Forebay builds the library, this
 //! and nothing else; `forebay demo` runs the same code.
 
 mod board;
 mod child;
+mod contender;
 mod dirty_limit;
 mod error;
+mod kernel_disk;
+mod limit_cache;
+mod load;
 mod page;
 mod screen;
+mod slow_disk;
 mod tick;
-mod writers;
 
 pub use child::be_contender;
 pub use error::DemoError;
 
-use board::{Board, TICK_MS};
-use dirty_limit::DirtyLimit;
+use board::TICK_MS;
+use contender::Contender;
+use forebay_base::Span;
 use forebay_base::units::show_bytes;
-use forebay_base::{PAGE_BYTES, Span};
 use forebay_host::output::{expect_writable, print, write};
-use forebay_host::{HostError, Interrupts, LoopDisk, Process, Scratch};
+use forebay_host::{Interrupts, Scratch};
 use forebay_rt::thread::{Stopwatch, pause_current};
+use kernel_disk::KernelDisk;
+use load::FILE_BYTES;
 use screen::Screen;
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use tick::{Assignment, Ended, Record, Storage, Summary, Tick};
+use std::path::PathBuf;
+use tick::{Assignment, Kind, Record, flood};
 
 /// Rate of the slow disk, in bytes a second.
 const DISK_BYTES_PER_S: u64 = 30_000_000;
 /// Memory of the cache.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// The share of memory that the kernel allows to be dirty by default.
+/// The share of memory that may be dirty: the default of the kernel and of Forebay.
 const DIRTY_PERCENT: u64 = 20;
-/// Bytes of the file that the writers overwrite again and again.
-const FILE_BYTES: u64 = 1 << 30;
 
 /// The first argument of a contender's process. The process runs the calling program again.
 pub const CONTENDER_COMMAND: &str = "demo-contender";
@@ -46,19 +49,19 @@ pub const CONTENDER_COMMAND: &str = "demo-contender";
 /// The flags of the demo.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct DemoArguments {
-    /// How long each contender writes
-    #[arg(long, value_name = "N", default_value = "10", value_parser = seconds())]
+    /// How long it lasts; the writers begin after a quarter of it
+    #[arg(long, value_name = "N", default_value = "20", value_parser = seconds())]
     pub seconds: u32,
-    /// Print one line a second instead of a live screen
+    /// Print one line per second instead of a live screen
     #[arg(long)]
     pub plain: bool,
-    /// Folder in which the scratch folder is made
+    /// Directory in which the scratch directory is made
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
     /// Write the page with the pictures to FILE
     #[arg(long, value_name = "FILE", default_value = "forebay-demo.html")]
     pub html: PathBuf,
-    /// Also write the first picture to FILE, as SVG
+    /// Also write the pictures to FILE, as SVG
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
@@ -68,7 +71,7 @@ fn seconds() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=600)
 }
 
-/// Runs both contenders, one after the other, and writes the page.
+/// Runs all contenders at the same time, and writes the page.
 ///
 /// The calling program is started again for each contender, with [`CONTENDER_COMMAND`] as its first
 /// argument and a task as its second, which it must then give to [`be_contender`].
@@ -80,184 +83,121 @@ pub fn run(arguments: &DemoArguments) -> Result<(), DemoError> {
     expect_writable(&[Some(&arguments.html), arguments.svg.as_deref()])?;
     let interrupts = Interrupts::listen()?;
     let scratch = Scratch::create(&arguments.dir)?;
-    scratch.check_room(FILE_BYTES)?;
     let screen = Screen::new(arguments.plain, arguments.seconds);
     screen.say(&format!(
-        "four writers of 64 KiB on a disk of {} MB/s; {} of memory; {} s each",
+        "each has a disk of {} MB/s and {}: a reader, and from {} s on four writers",
         DISK_BYTES_PER_S / 1_000_000,
         show_bytes(MEMORY_BYTES),
-        arguments.seconds
+        flood_s(arguments)
     ));
+    let dirty_bytes = MEMORY_BYTES / 100 * DIRTY_PERCENT;
+    let kernel_disk = KernelDisk::create(&scratch, FILE_BYTES, DISK_BYTES_PER_S, dirty_bytes);
+    let mut contenders = start_all(arguments, &interrupts, &scratch, kernel_disk.as_ref().ok())?;
+    if let Err(reason) = &kernel_disk {
+        screen.say(&format!("the kernel's page cache takes no part: {reason}"));
+    }
+    for contender in &mut contenders {
+        contender.expect_ready()?;
+    }
+    if let Ok(disk) = &kernel_disk {
+        disk.slow_down()?;
+    }
+    watch(&mut contenders, arguments, &screen)?;
+    if let Ok(disk) = &kernel_disk {
+        disk.release()?;
+    }
     let mut records = Vec::new();
-    let file = make_file(scratch.folder())?;
-    let storage = Storage::File(file);
-    let forebay = Contender::start("forebay", arguments, storage, &interrupts)?;
-    records.push(forebay.watch(&screen, None, || Ok(()))?);
-    match on_the_kernel(arguments, &interrupts, &scratch, &screen)? {
-        Ok(record) => records.push(record),
-        Err(reason) => screen.say(&format!("kernel   not run: {reason}")),
+    for mut contender in contenders {
+        let (kind, ticks) = (contender.kind, std::mem::take(&mut contender.ticks));
+        let summary = contender.summary()?;
+        records.push(Record {
+            kind,
+            ticks,
+            summary,
+        });
     }
     screen.end();
-    for record in &records {
-        print(&format!("{}\n", record.summary_line()))?;
-    }
-    let page = page::render(&records);
-    write(&arguments.html, &page)?;
-    if let Some(svg_file) = &arguments.svg {
-        write(svg_file, &page::picture(&records))?;
-    }
-    print(&format!("pictures: {}\n", arguments.html.display()))?;
-    Ok(())
+    report(&records, arguments)
 }
 
-/// The kernel's page cache over a loop device with a limited rate. The device may have as much
-/// dirty as the kernel allows by default on a machine with this memory. Returns the reason if this
-/// is not possible.
-fn on_the_kernel(
+fn flood_s(arguments: &DemoArguments) -> f64 {
+    flood(arguments.seconds).as_millis() as f64 / 1e3
+}
+
+/// Starts every contender; the kernel only if it has a disk.
+fn start_all(
     arguments: &DemoArguments,
     interrupts: &Interrupts,
     scratch: &Scratch,
-    screen: &Screen,
-) -> Result<Result<Record, String>, DemoError> {
-    let disk_file = scratch.folder().join("disk");
-    let disk = match LoopDisk::create(&disk_file, FILE_BYTES, DISK_BYTES_PER_S) {
-        Ok(disk) => disk,
-        Err(reason) => return Ok(Err(format!("it needs a disk held to a rate: {reason}"))),
-    };
-    let limit = match DirtyLimit::set(disk.number(), MEMORY_BYTES / 100 * DIRTY_PERCENT) {
-        Ok(limit) => limit,
-        Err(reason) => return Ok(Err(format!("it needs a limit on what is dirty: {reason}"))),
-    };
-    let storage = Storage::Device(disk.device().to_owned());
-    let contender = Contender::start("kernel", arguments, storage, interrupts)?;
-    // Dirty pages at the end would keep the device busy for seconds.
-    let record = contender.watch(screen, Some(&limit), || disk.release())?;
-    drop(limit);
-    Ok(Ok(record))
-}
-
-/// A contender in its process. Dropping it ends the process.
-struct Contender<'a> {
-    name: &'static str,
-    process: Process,
-    board: Board,
-    ticks: u64,
-    interrupts: &'a Interrupts,
-}
-
-impl<'a> Contender<'a> {
-    fn start(
-        name: &'static str,
-        arguments: &DemoArguments,
-        storage: Storage,
-        interrupts: &'a Interrupts,
-    ) -> Result<Contender<'a>, DemoError> {
-        let failed = || DemoError::system("start a contender's process");
+    kernel_disk: Option<&KernelDisk>,
+) -> Result<Vec<Contender>, DemoError> {
+    let mut storage = Vec::new();
+    for (kind, name) in [
+        (Kind::Forebay, "forebay"),
+        (Kind::StopsAtLimit, "limit"),
+        (Kind::Direct, "direct"),
+    ] {
+        storage.push((kind, make_file(scratch, name)?));
+    }
+    storage.extend(kernel_disk.map(|disk| (Kind::Kernel, disk.path().to_owned())));
+    scratch.check_room(storage.len() as u64 * FILE_BYTES)?;
+    let start = |(kind, path)| {
         let assignment = Assignment {
-            storage,
+            kind,
+            path,
             memory_bytes: MEMORY_BYTES,
+            dirty_bytes: MEMORY_BYTES / 100 * DIRTY_PERCENT,
             disk_bytes_per_s: DISK_BYTES_PER_S,
-            file_bytes: FILE_BYTES,
             seconds: arguments.seconds,
         };
-        let assignment = serde_json::to_string(&assignment).map_err(|e| failed()(e.into()))?;
-        let ticks = u64::from(arguments.seconds) * 1_000 / TICK_MS;
-        let board = Board::new(ticks)?;
-        let mut command = Process::ourselves()?;
-        command.args([CONTENDER_COMMAND, &assignment]);
-        command.stdin(board.to_give()?).stdout(Stdio::piped());
-        let process = Process::start(name, &mut command, interrupts)?;
-        Ok(Contender {
-            name,
-            process,
-            board,
-            ticks,
-            interrupts,
-        })
-    }
-
-    /// Shows what the contender does until its time is up, frees its disk by `free_disk` and waits
-    /// for its end. If the kernel has a `limit`, the level is what the device has dirty.
-    fn watch(
-        mut self,
-        screen: &Screen,
-        limit: Option<&DirtyLimit>,
-        free_disk: impl Fn() -> Result<(), HostError>,
-    ) -> Result<Record, DemoError> {
-        self.starts()?;
-        let mut ticks = Vec::new();
-        let clock = Stopwatch::start();
-        let mut pauses_before = 0;
-        for tick in 0..self.ticks {
-            // A tick is complete once the next one has begun.
-            let whole_ms = (tick + 2) * TICK_MS;
-            pause_current(Span::from_millis(whole_ms).saturating_sub(clock.elapsed()));
-            self.interrupts.check()?;
-            if tick + 1 < self.ticks && self.process.has_ended()? {
-                // It reports the reason, unless it was killed.
-                self.summary()?;
-            }
-            let (writes, longest_ns, level) = self.board.read(tick)?;
-            let is_forebay = limit.is_none();
-            let dirty_pages = match limit {
-                Some(limit) => limit.dirty_pages(),
-                None => Some(level.dirty_pages),
-            };
-            let mib = |pages: u64| (pages * PAGE_BYTES as u64) as f64 / f64::from(1 << 20);
-            ticks.push(Tick {
-                at_s: ((tick + 1) * TICK_MS) as f64 / 1e3,
-                writes,
-                longest_ms: longest_ns as f64 / 1e6,
-                dirty_mib: dirty_pages.map(mib),
-                setpoint_mib: is_forebay.then(|| mib(level.setpoint_pages)),
-                pauses: is_forebay.then(|| level.pauses.saturating_sub(pauses_before)),
-            });
-            pauses_before = level.pauses.max(pauses_before);
-            screen.show(self.name, &ticks);
-        }
-        free_disk()?;
-        let summary = self.summary()?;
-        screen.done(self.name, &ticks);
-        Ok(Record {
-            name: self.name.to_owned(),
-            ticks,
-            summary,
-        })
-    }
-
-    /// Waits for the first tick, or for the end of a process that never gets there.
-    fn starts(&mut self) -> Result<(), DemoError> {
-        while !self.board.has_started()? {
-            self.interrupts.check()?;
-            if self.process.has_ended()? {
-                break;
-            }
-            pause_current(Span::from_millis(2));
-        }
-        Ok(())
-    }
-
-    /// The contender's summary, once it has ended.
-    fn summary(&mut self) -> Result<Summary, DemoError> {
-        let mut said = String::new();
-        if let Some(mut answers) = self.process.take_output() {
-            let heard = answers.read_to_string(&mut said);
-            heard.map_err(DemoError::system("read what a contender reports"))?;
-        }
-        self.interrupts.check()?;
-        let contender = self.name;
-        match serde_json::from_str(&said) {
-            Ok(Ended::Well(summary)) => Ok(summary),
-            Ok(Ended::Failed(reason)) => Err(DemoError::Contender { contender, reason }),
-            Err(_) => Err(DemoError::Ended { contender }),
-        }
-    }
+        Contender::start(&assignment, interrupts)
+    };
+    storage.into_iter().map(start).collect()
 }
 
-fn make_file(folder: &Path) -> Result<PathBuf, DemoError> {
-    let path = folder.join("data");
+fn make_file(scratch: &Scratch, name: &str) -> Result<PathBuf, DemoError> {
+    let path = scratch.folder().join(name);
     std::fs::File::create_new(&path)
         .and_then(|file| file.set_len(FILE_BYTES))
         .map_err(DemoError::at("make", &path))?;
     Ok(path)
+}
+
+/// Lets the load begin, and shows what the contenders do until their time is up.
+fn watch(
+    contenders: &mut [Contender],
+    arguments: &DemoArguments,
+    screen: &Screen,
+) -> Result<(), DemoError> {
+    for contender in &*contenders {
+        contender.begin()?;
+    }
+    let clock = Stopwatch::start();
+    let ticks = u64::from(arguments.seconds) * 1_000 / TICK_MS;
+    screen.head(contenders);
+    for tick in 0..ticks {
+        // A tick is complete once the next one has begun.
+        let complete = Span::from_millis((tick + 2) * TICK_MS);
+        pause_current(complete.saturating_sub(clock.elapsed()));
+        for contender in &mut *contenders {
+            if tick + 1 < ticks {
+                contender.expect_running()?;
+            }
+            contender.see(tick)?;
+        }
+        screen.show(contenders);
+    }
+    Ok(())
+}
+
+/// Prints the summary and writes the page.
+fn report(records: &[Record], arguments: &DemoArguments) -> Result<(), DemoError> {
+    let flood_s = flood_s(arguments);
+    print(&page::summary(records, flood_s))?;
+    write(&arguments.html, &page::render(records, flood_s))?;
+    if let Some(svg_file) = &arguments.svg {
+        write(svg_file, &page::picture(records, flood_s))?;
+    }
+    print(&format!("pictures: {}\n", arguments.html.display()))?;
+    Ok(())
 }

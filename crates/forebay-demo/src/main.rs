@@ -6,11 +6,12 @@ use forebay_demo::{CONTENDER_COMMAND, DemoArguments, DemoError, be_contender};
 use forebay_rt::say;
 use std::process::ExitCode;
 
-/// Watch four writers on a slow disk: the kernel's page cache beside Forebay
+/// Watch four writers flood a slow disk, and a reader that shares it
 ///
-/// Each contender writes for some seconds, shown live in the terminal; then follow one line for
-/// each and a page with pictures. The kernel's part needs root, for a disk with a limited rate and
-/// for a limit on dirty data; without root it is left out. Only the page remains afterwards, even
+/// Compares Forebay with what its users have today: a write-back cache that stops its writers at
+/// a limit, direct I/O, and the kernel's page cache. Each has a disk of its own, and all run at
+/// the same time. The kernel needs root, for a disk held to a rate and for a limit on dirty
+/// data; without root it takes no part. Only the page with the pictures remains afterwards, even
 /// after an interrupt.
 #[derive(Parser)]
 #[command(name = "forebay-demo", version)]

@@ -1,24 +1,45 @@
-//! The page of a demo: the longest write of each tenth of a second, and the dirty level.
+//! The result of a demo: a table as text, and a page with two pictures.
 
+use super::load::READS_PER_S;
 use super::tick::{Record, Tick};
-use forebay_chart::{Axis, Chart, Layer, Shape, document, escape};
+use forebay_chart::{Axis, Chart, Layer, Shape, document, escape, sheet};
+use std::fmt::Write;
+
+/// The shortest and the longest write on the axis, in ms; longer ones widen it.
+const WRITE_MS: (f64, f64) = (1.0, 1_000.0);
+
+/// The figures of all contenders as lines.
+pub(super) fn summary(records: &[Record], flood_s: f64) -> String {
+    let mut text = String::from(
+        "                     reads per second       longest      99 %    median\n\
+         \x20                   alone  with writers      write  of writes     write    written\n",
+    );
+    for record in records {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}", record.summary_line(flood_s));
+    }
+    text
+}
 
 /// The whole page.
-pub(super) fn render(records: &[Record]) -> String {
-    let lines: Vec<String> = records.iter().map(Record::summary_line).collect();
-    let lines = lines.join("\n");
-    let lines = escape(&lines);
+pub(super) fn render(records: &[Record], flood_s: f64) -> String {
+    let table = summary(records, flood_s);
+    let table = escape(&table);
     let body = format!(
-        "<h1>Four writers on a slow disk</h1>\n{}\n{}\n<pre>{lines}</pre>\n",
-        longest_writes(records).render(),
-        levels(records).render()
+        "<h1>Four writers flood a slow disk</h1>\n<p>Each contender has a disk of 30 MB/s. A \
+         reader works on it; its data is cached before the start. Four writers join it after \
+         {flood_s} s and write as fast as they can. The cache that stops at a limit holds every \
+         writer once a fifth of its memory is dirty, and lets them go on at half of that. Direct \
+         I/O has no cache.</p>\n{}{}<pre>{table}</pre>\n",
+        reads(records, flood_s).render(),
+        writes(records).render()
     );
     document("forebay demo", &body)
 }
 
-/// The first picture as a separate file.
-pub(super) fn picture(records: &[Record]) -> String {
-    longest_writes(records).standalone()
+/// The pictures as a separate file.
+pub(super) fn picture(records: &[Record], flood_s: f64) -> String {
+    sheet(&[reads(records, flood_s), writes(records)])
 }
 
 fn points(record: &Record, value: impl Fn(&Tick) -> Option<f64>) -> Vec<(f64, f64)> {
@@ -26,33 +47,35 @@ fn points(record: &Record, value: impl Fn(&Tick) -> Option<f64>) -> Vec<(f64, f6
     record.ticks.iter().filter_map(point).collect()
 }
 
-fn longest_writes(records: &[Record]) -> Chart {
+fn reads(records: &[Record], flood_s: f64) -> Chart {
     let mut chart = Chart::new(
-        "Longest write of 64 KiB in each tenth of a second",
+        "The reader: reads per second (higher is better)",
         Axis::linear("time, s"),
-        Axis::linear("ms"),
+        Axis::linear("reads per second"),
     );
-    for (colour, record) in records.iter().enumerate() {
-        // A tenth of a second in which no write ended has no point; the write that was under way
-        // then counts in a later one.
-        let longest = points(record, |tick| (tick.writes > 0).then_some(tick.longest_ms));
-        chart.add(Layer::new(&record.name, colour, Shape::Line(longest)));
+    chart.note = format!("Four writers begin to flood the disk of 30 MB/s at {flood_s} s.");
+    let begins = vec![(flood_s, 0.0), (flood_s, READS_PER_S as f64)];
+    chart.add(Layer::new("", 7, Shape::Dashed(begins)));
+    for (colour, record) in records.iter().enumerate().rev() {
+        let rates = points(record, |tick| Some(tick.reads_per_s));
+        chart.add(Layer::new(record.kind.name(), colour, Shape::Line(rates)));
     }
     chart
 }
 
-fn levels(records: &[Record]) -> Chart {
+fn writes(records: &[Record]) -> Chart {
     let mut chart = Chart::new(
-        "Dirty pages, those on their way included",
+        "The writers: the longest write of each tenth of a second (lower is better)",
         Axis::linear("time, s"),
-        Axis::linear("MiB"),
+        Axis::log("ms"),
     );
-    for (colour, record) in records.iter().enumerate() {
-        let dirty = points(record, |tick| tick.dirty_mib);
-        chart.add(Layer::new(&record.name, colour, Shape::Line(dirty)));
-        let setpoint = points(record, |tick| tick.setpoint_mib);
-        let name = format!("setpoint of {}", record.name);
-        chart.add(Layer::new(&name, colour, Shape::Dashed(setpoint)));
+    chart.y.bounds = Some(WRITE_MS);
+    let last = records.iter().filter_map(|record| record.ticks.last());
+    let end_s = last.map(|tick| tick.at_s).fold(0.0, f64::max);
+    chart.x.bounds = Some((0.0, end_s));
+    for (colour, record) in records.iter().enumerate().rev() {
+        let longest = points(record, |tick| tick.longest_ms);
+        chart.add(Layer::new(record.kind.name(), colour, Shape::Dots(longest)));
     }
     chart
 }
@@ -60,27 +83,25 @@ fn levels(records: &[Record]) -> Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tick::Summary;
+    use crate::tick::{Kind, Summary};
 
     #[test]
     fn a_page_has_both_pictures_and_a_line_for_each() {
         let tick = |at_s| Tick {
             at_s,
-            writes: 3,
-            longest_ms: 12.0,
-            dirty_mib: Some(43.0),
-            setpoint_mib: Some(44.0),
-            pauses: Some(1),
+            reads_per_s: 5_000.0,
+            longest_ms: Some(12.0),
         };
         let record = Record {
-            name: "forebay".into(),
+            kind: Kind::Forebay,
             ticks: vec![tick(0.1), tick(0.2)],
             summary: Summary::default(),
         };
-        let page = render(std::slice::from_ref(&record));
+        let page = render(std::slice::from_ref(&record), 0.1);
         assert_eq!(page.matches("<svg").count(), 2);
-        assert!(page.contains("setpoint of forebay"));
-        let picture = picture(&[record]);
-        assert!(picture.starts_with("<svg") && picture.contains("<style>"));
+        assert!(page.contains("\nForebay "), "{page}");
+        let picture = picture(&[record], 0.1);
+        assert_eq!(picture.matches("<svg").count(), 3);
+        assert!(picture.contains("<style>"));
     }
 }

@@ -15,7 +15,7 @@ use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::blame::Cause;
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
-use forebay_law::watermark::{MarkRelief, is_above};
+use forebay_law::watermark::{MarkRelief, Watermarks, is_above};
 
 /// Longest sleep between two tries of a caller that can reclaim nothing.
 const RETRY_SPAN: Span = Span::from_millis(100);
@@ -85,10 +85,11 @@ impl Reclaim {
         node_policy: NodePolicy,
         wanted: usize,
     ) -> Option<FreshRun<'_>> {
-        let above_low = self.memory.run_above_low(node_policy, wanted);
-        above_low.or_else(|| {
+        let run_above =
+            |mark: fn(Watermarks) -> u64| self.memory.run_above(node_policy, wanted, mark);
+        run_above(|marks| marks.low).or_else(|| {
             self.wake_kswapds(node_policy);
-            self.memory.run_above_min(node_policy, wanted)
+            run_above(|marks| marks.min)
         })
     }
 

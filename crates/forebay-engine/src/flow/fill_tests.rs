@@ -175,15 +175,12 @@ fn a_run_ends_where_memory_ends() {
     simulate(|world| async move {
         let memory = &world.engine().memory;
         let mut taken = Vec::new();
-        while let Some(run) = memory.run_above_min(NodePolicy::near(0), 1) {
+        let run_above_min =
+            |wanted| memory.run_above(NodePolicy::near(0), wanted, |marks| marks.min);
+        while let Some(run) = run_above_min(1) {
             taken.push(run);
         }
-        assert_eq!(
-            memory
-                .run_above_min(NodePolicy::near(0), 9)
-                .map(|run| run.len()),
-            None
-        );
+        assert_eq!(run_above_min(9).map(|run| run.len()), None);
         taken.truncate(taken.len() - LEFT);
         let free = world.free_pages();
         world.fill_all().await;

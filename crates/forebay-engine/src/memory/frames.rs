@@ -94,25 +94,8 @@ impl Memory {
         })
     }
 
-    /// Up to `wanted` free frames of a zone that a request may use down to its low mark.
-    pub(crate) fn run_above_low(
-        &self,
-        node_policy: NodePolicy,
-        wanted: usize,
-    ) -> Option<FreshRun<'_>> {
-        self.run_above(node_policy, wanted, |marks| marks.low)
-    }
-
-    /// The same, down to the min mark.
-    pub(crate) fn run_above_min(
-        &self,
-        node_policy: NodePolicy,
-        wanted: usize,
-    ) -> Option<FreshRun<'_>> {
-        self.run_above(node_policy, wanted, |marks| marks.min)
-    }
-
-    fn run_above(
+    /// Up to `wanted` free frames of a zone that a request may use down to `mark`.
+    pub(crate) fn run_above(
         &self,
         node_policy: NodePolicy,
         wanted: usize,

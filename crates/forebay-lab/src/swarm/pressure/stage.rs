@@ -1,7 +1,7 @@
 //! The stage: plays a world of short memory.
 
 use super::super::client::PAGE;
-use super::super::scene::{Actor, Call, Stage, judge_play};
+use super::super::scene::{Actor, Call, SWAP, Stage, judge_play};
 use super::super::verdict::Violation;
 use super::load::Load;
 use super::watch::Watch;
@@ -14,10 +14,9 @@ const HELD_MOST_US: u64 = 60_000;
 /// Pages to hold are taken for at most this long. The last of them need a search of all memory
 /// each, while callers that need a frame search it too.
 const TAKING: Span = Span::from_millis(30);
-/// Objects of rereaders, the held one, and swap. Those of crews come first.
+/// Objects of rereaders, and the held one. Those of crews come first.
 const REREAD: u64 = 200;
 const HELD: ObjectId = ObjectId(300);
-const SWAP: ObjectId = ObjectId(400);
 
 /// The finding of the oracle of reclaim.
 pub(in super::super) fn judge_pressure(seed: u64) -> Option<Violation> {

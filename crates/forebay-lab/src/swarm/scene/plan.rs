@@ -5,7 +5,7 @@ use forebay_base::Span;
 use forebay_engine::Settings;
 use forebay_engine::settings::{BackingSettings, PageMemory};
 use forebay_kernels::Policy;
-use forebay_store::{Durability, Fault, Rate};
+use forebay_store::{Durability, Fault, ObjectId, Rate};
 use std::fmt;
 
 /// The length of files that grow without end, in pages.
@@ -31,6 +31,9 @@ pub struct Scene {
     /// Readers rest together for this long in each second.
     pub(in super::super) calm: Span,
 }
+
+/// The object of a scene's swap, if it has one. No file of a crew has this number.
+pub(in super::super) const SWAP: ObjectId = ObjectId(1 << 40);
 
 /// A store and its crews.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use super::observed_store::ObservedStore;
 use super::observer::{Call, Events, Observer, SceneIo, Watch};
 use super::plan::{Crew, Scene, Site, Syncing, Work};
 use super::recomputed::Recomputed;
+use super::shares::StoreShares;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_engine::lab::LabFile;
 use forebay_engine::{AttachedStore, Cache, File};
@@ -72,6 +73,7 @@ impl Stage {
             Box::new(observer),
             Box::new(general),
             Box::new(Busy::new(scene)),
+            Box::new(StoreShares::new(scene)),
         ];
         let watch = Arc::new(Watch::new(rt.clone(), observers));
         let events = Arc::new(Events(watch.clone()));
