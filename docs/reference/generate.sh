@@ -68,10 +68,10 @@ if command -v fusermount3 >/dev/null; then
 fi
 
 {
-  echo '| metric | type | meaning |'
+  echo '|metric|type|meaning|'
   echo '|---|---|---|'
   awk '
-    function row(name) { printf "| `%s` | %s | %s |\n", name, type[name], meaning[name] }
+    function row(name) { printf "|`%s`|%s|%s|\n", name, type[name], meaning[name] }
     # The meaning of a counter is the comment at its place in the engine.
     FILENAME ~ /counters.rs$/ {
       if ($1 == "///") { text = $0; sub(/^ *\/\/\/ /, "", text); comment = comment (comment == "" ? "" : " ") text }
@@ -86,7 +86,7 @@ fi
     # The rest has no text in the program.
     FILENAME == "-" && !/^#/ { name = $1; sub(/^[^ ]+ /, ""); if (meaning[name] == "") meaning[name] = $0 }
     END { for (i = 1; i <= count; i++) row(names[i]) }
-  ' "$counters" all - <<'EOF_MEANINGS' | sed 's/`\(forebay_[a-z_0-9]*\)` | counter/`\1_total` | counter/'
+  ' "$counters" all - <<'EOF_MEANINGS' | sed 's/`\(forebay_[a-z_0-9]*\)`|counter/`\1_total`|counter/'
 forebay_bdi_at_risk_overshoot How often data became older than --at-risk, by store.
 forebay_bdi_drain_overshoot How often a store could not have been written in the time of --drain.
 forebay_bdi_idle_while_throttled_seconds Time in which a store had no request while a writer paused for it.
@@ -108,7 +108,7 @@ EOF_MEANINGS
 for name in $(grep -ohE 'forebay_[a-z_0-9]+' "$here"/../guides/*.md | sort -u); do
   # Not a crate's name in a program.
   if [ -d "$here/../../crates/${name//_/-}" ]; then continue; fi
-  if ! grep -qE "^\| .$(sed -E 's/_(bucket|sum|count)$//' <<<"$name")" "$here/metrics.md"; then
+  if ! grep -qE "^\|.$(sed -E 's/_(bucket|sum|count)$//' <<<"$name")" "$here/metrics.md"; then
     echo "a guide names the metric $name, which no server has" >&2
     status=1
   fi

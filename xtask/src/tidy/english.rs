@@ -37,6 +37,8 @@ const PLACES: &[(&str, usize)] = &[
     ("docs/guides/", 0),
     ("docs/explanation/", 0),
     ("docs/numbers/", 0),
+    ("docs/changes/", 0),
+    ("docs/demos/", 0),
     ("docs/reference/", 4),
     ("docs/man/", 40),
 ];
