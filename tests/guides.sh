@@ -10,7 +10,7 @@
 #   ```LANGUAGE file=PATH        a file that the reader writes
 #
 # `needs` names commands, and `root`, `fuse`, `nbd`, `systemd`. A block whose needs are not met is named as
-# skipped. After each block the shell waits until its servers answer at their sockets, as a person who reads on would.
+# skipped, and so is one with `unrun=REASON`; a block of commands has to be one or the other. After each block the shell waits until its servers answer at their sockets, as a person who reads on would.
 set -uo pipefail
 unset CDPATH
 
@@ -45,13 +45,15 @@ script_of() {
   awk -v page="$2" '
     function settle(   text) { text = sockets; sockets = ""; return text == "" ? "" : "; settle" text }
     /^```/ && !inside {
-      inside = 1; run = 0; file = ""; needs = ""
+      inside = 1; run = 0; file = ""; needs = ""; reason = $1 == "```sh" ? "a mark: run or unrun" : ""
       for (i = 2; i <= NF; i++) {
         if ($i == "run") run = 1
+        if ($i ~ /^unrun=/) { reason = ""; print "echo skipped: " page ":" NR " is not run: " substr($i, 7); next }
         if ($i ~ /^file=/) file = substr($i, 6)
         if ($i ~ /^needs=/) { needs = substr($i, 7); gsub(",", " ", needs) }
       }
       if (file != "") print "mkdir -p \"$(dirname " file ")\"; cat >" file " <<\"END OF BLOCK\""
+      else if (!run && reason != "") print "echo needs " reason "; false"
       else if (run) print "if have " page ":" NR " " needs "; then :"
       else print ""
       next
@@ -131,7 +133,7 @@ run_page() {
 if [ "$#" -eq 0 ]; then
   cd -- "$repository" || exit 1
   # shellcheck disable=SC2046
-  set -- $(grep -lE '^```[a-z]+ .*(run|file=)' README.md docs/start/*.md docs/guides/*.md)
+  set -- $(grep -lE '^```(sh|.* file=)' README.md docs/start/*.md docs/guides/*.md)
 fi
 for page in "$@"; do run_page "$page"; done
 
