@@ -24,7 +24,7 @@ pub(crate) fn machine() -> String {
 fn built_with(profile: &str) -> String {
     match profile {
         "release" => "built with profile release".to_owned(),
-        other => format!("built with profile {other}, NOT for README.md and docs/performance.md"),
+        other => format!("built with profile {other}, NOT for README.md and docs/numbers"),
     }
 }
 

@@ -123,7 +123,7 @@ counters! {
     MemoryGivenPressure => "memory_given_pressure", Pages;
     /// Pages by which the budget rose again.
     MemoryTaken => "memory_taken", Pages;
-    /// Objects that caches beside the pages were asked for.
+    /// Objects that caches of the program were asked for.
     SlabsScanned => "slabs_scanned", Events;
     /// Caches of the program that panicked when reclaim asked them, and are asked no more.
     ShrinkerPanics => "shrinker_panics", Events;

@@ -1,6 +1,7 @@
 //! The house style, as far as a program can see it. One file a rule; `STYLE.md` gives the reasons.
 
 mod citations;
+mod english;
 mod imports;
 mod invariants;
 mod layers;
@@ -54,6 +55,7 @@ const RULES: &[Rule] = &[
     rooms::check,
     invariants::check,
     pages::check,
+    english::check,
     imports::check,
     citations::check,
     mutations::check,

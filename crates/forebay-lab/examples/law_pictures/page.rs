@@ -20,7 +20,7 @@ pub(crate) fn gallery(laws: &[Law]) -> String {
         let subject = source.lines().next().unwrap_or_default();
         let subject = subject.trim_start_matches("//! ");
         format!(
-            "## [{name}](../../crates/forebay-law/src/{name}.rs)\n\n{subject}\n\n\
+            "## {name}\n\n{subject} Source: `crates/forebay-law/src/{name}.rs`.\n\n\
              ![{name}]({name}.svg)\n\n"
         )
     });

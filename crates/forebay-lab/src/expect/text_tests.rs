@@ -158,7 +158,10 @@ maps = { size = "1M" }
 
 /// The names that the page's paragraph with this beginning gives for that machine.
 fn names_of_the_page(beginning: &str) -> Vec<String> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenarios.md");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/scenarios.md"
+    );
     let page = std::fs::read_to_string(path).unwrap();
     let mut paragraphs = page.split("\n\n");
     let paragraph = paragraphs.find(|it| it.starts_with(beginning)).unwrap();

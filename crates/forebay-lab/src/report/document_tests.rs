@@ -1,4 +1,4 @@
-//! docs/scenarios.md describes what `--json` writes; here it is held to the code.
+//! docs/reference/scenarios.md describes what `--json` writes; here it is held to the code.
 
 use super::Document;
 use crate::outcome::{
@@ -7,7 +7,7 @@ use crate::outcome::{
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const PAGE: &str = include_str!("../../../../docs/scenarios.md");
+const PAGE: &str = include_str!("../../../../docs/reference/scenarios.md");
 
 /// The rows of the section about JSON: what its first cell names, and the rest of it.
 fn rows() -> BTreeMap<String, String> {

@@ -1,6 +1,6 @@
 //! Scenarios: what would happen to a machine if. A text names or spells out the machine, its
 //! processes, what happens to its devices, and what is expected of it in control terms;
-//! docs/scenarios.md has the form.
+//! docs/reference/scenarios.md has the form.
 
 mod capacity;
 mod check;
