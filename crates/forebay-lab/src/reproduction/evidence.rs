@@ -25,13 +25,6 @@ impl Evidence {
         self.runs.get(&key).map_or(&[], Vec::as_slice)
     }
 
-    /// Every cell and position that was run.
-    pub fn places(&self) -> impl Iterator<Item = (&str, Position)> {
-        self.runs
-            .keys()
-            .map(|(cell, position)| (cell.as_str(), *position))
-    }
-
     /// The figure in each run that has it, by seed.
     pub fn values(&self, cell: &str, position: Position, metric: &str) -> BTreeMap<u64, f64> {
         let runs = self.runs(cell, position).iter();

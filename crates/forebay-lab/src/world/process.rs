@@ -210,11 +210,6 @@ impl Process {
         }
     }
 
-    /// The node from which its frames come.
-    pub fn node(&self) -> usize {
-        self.node
-    }
-
     /// Simulated time.
     pub fn now(&self) -> Instant {
         self.world.now()
@@ -250,11 +245,6 @@ impl ProcessHandle {
     /// Ends the process at its next wait that can be interrupted.
     pub fn kill(&self) {
         self.life.kill();
-    }
-
-    /// Whether it has ended.
-    pub fn has_ended(&self) -> bool {
-        self.task.is_finished()
     }
 
     /// Waits for its end.
