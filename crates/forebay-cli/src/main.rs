@@ -16,6 +16,8 @@ mod config;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod daemon;
 mod error;
+#[cfg(test)]
+mod examples;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod mount;
 mod refusal;

@@ -5,6 +5,9 @@
 mod args;
 mod bench;
 mod error;
+#[cfg(test)]
+#[path = "../../forebay-cli/src/examples.rs"]
+mod examples;
 mod list;
 mod progress;
 mod refusal;
@@ -12,6 +15,7 @@ mod reproduce;
 mod room;
 mod run;
 mod soak;
+mod span;
 mod swarm;
 
 use forebay_rt::say;

@@ -1,5 +1,6 @@
 //! What every server of a cache needs: the cache, an orderly end, metrics, and checks of memory.
 
+pub(crate) mod address;
 pub(crate) mod budget;
 pub(crate) mod control;
 pub(crate) mod ending;

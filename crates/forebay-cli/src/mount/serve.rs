@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         socket,
         beside: beside(arguments, &mount),
     };
-    if let Some(address) = arguments.flags.metrics {
+    if let Some(address) = &arguments.flags.metrics {
         control::start_metrics(address, source(PathBuf::new()))?;
     }
     let control = control::start(arguments.flags.control.as_deref(), source)?;
