@@ -16,6 +16,22 @@ fn typed(words: &[&str]) -> Result<Command, clap::Error> {
 }
 
 #[test]
+fn the_manuals_are_those_of_the_command_line() {
+    let pages: [&[&str]; 9] = [
+        &[],
+        &["demo"],
+        &["serve", "nbd"],
+        &["mount"],
+        &["why"],
+        &["top"],
+        &["set"],
+        &["volume"],
+        &["config"],
+    ];
+    crate::manuals::check(Typed::command(), &pages);
+}
+
+#[test]
 fn each_command_has_examples_that_it_accepts_and_help_for_80_columns() {
     let count = crate::examples::check(&Typed::command(), &|words| {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();

@@ -18,6 +18,8 @@ mod daemon;
 mod error;
 #[cfg(test)]
 mod examples;
+#[cfg(test)]
+mod manuals;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod mount;
 mod refusal;

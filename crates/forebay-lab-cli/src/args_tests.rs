@@ -8,6 +8,11 @@ fn typed(words: &[&str]) -> Result<Command, clap::Error> {
 }
 
 #[test]
+fn the_manuals_are_those_of_the_command_line() {
+    crate::manuals::check(Typed::command(), &[&[], &["bench"]]);
+}
+
+#[test]
 fn each_command_has_examples_that_it_accepts_and_help_for_80_columns() {
     let count = crate::examples::check(&Typed::command(), &|words| {
         Typed::try_parse_from(words)?.command.checked().map(drop)

@@ -9,6 +9,9 @@ mod error;
 #[path = "../../forebay-cli/src/examples.rs"]
 mod examples;
 mod list;
+#[cfg(test)]
+#[path = "../../forebay-cli/src/manuals.rs"]
+mod manuals;
 mod progress;
 mod refusal;
 mod reproduce;
