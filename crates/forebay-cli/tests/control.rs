@@ -626,6 +626,38 @@ fn the_dashboard_names_only_metrics_that_there_are() {
     assert_eq!(found, ["forebay_no_total", "forebay_nr_dirtied"]);
 }
 
+/// The expressions of the alerts.
+fn alerts() -> String {
+    let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib");
+    let alerts = std::fs::read_to_string(contrib.join("prometheus/alerts.yml")).unwrap();
+    let lines = alerts.lines().map(str::trim_start);
+    let expressions = lines.filter_map(|line| line.strip_prefix("expr: "));
+    expressions.map(|line| line.to_owned() + "\n").collect()
+}
+
+#[test]
+fn alerts_name_only_metrics_that_there_are() {
+    let volume = tempfile::tempdir().unwrap();
+    let volume = format!("folder://{}", volume.path().join("volume").display());
+    let server = Controlled::start(&[&volume, "--drain", "2s", "--at-risk", "2s"]);
+    let (_, mut metrics) = server.get("/metrics");
+    let mut text = alerts();
+    assert!(metric_names(&text).len() > 10, "{text}");
+    if is_left_out() {
+        text = text.replace("forebay_source_full", "");
+    } else {
+        let folder = Mounted::folders();
+        let control = folder.path().join("c");
+        let mut call = forebay(&["mount", "--memory", "32M", "--foreground", "--control"]);
+        call.arg(&control);
+        call.args(["source", "mount"].map(|name| folder.path().join(name)));
+        let mut mounted = Mounted::started(folder, call);
+        metrics += &get(&control, "/metrics").1;
+        mounted.end();
+    }
+    assert_eq!(undeclared(&text, &metrics), Vec::<&str>::new());
+}
+
 #[test]
 fn metrics_have_the_sums_of_the_ledger() {
     let server = Controlled::start(&[]);
