@@ -188,7 +188,7 @@ impl Medium for OpenVolume {
         let text = if self.store.is_fenced() {
             "another writer has taken it over"
         } else {
-            "not everything is committed; the next writer has to take it over"
+            "not everything is committed; start the next writer with --take-over"
         };
         Err(self.refused("close", text))
     }
@@ -198,7 +198,7 @@ impl Drop for OpenVolume {
     fn drop(&mut self) {
         if !self.store.close() && !self.store.is_fenced() {
             say(format_args!(
-                "{}: it could not be closed; the next writer has to take it over",
+                "{}: it could not be closed; start the next writer with --take-over",
                 self.address.display()
             ));
         }

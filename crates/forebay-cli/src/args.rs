@@ -9,6 +9,7 @@ use crate::serve::{self, ServeArguments, TypedServe};
 use crate::volume::{TypedVolume, VolumeArguments};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use forebay_demo::{CONTENDER_COMMAND, DemoArguments};
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -19,7 +20,13 @@ use std::path::{Path, PathBuf};
 #[command(
     name = "forebay",
     version,
-    about = "A page cache for userspace storage"
+    about = "A page cache for userspace storage",
+    after_help = "\
+Examples:
+  forebay demo
+  forebay serve nbd disk.img --create 20G --memory 512M --socket disk.sock
+  forebay mount /srv/data /mnt/data --memory 512M
+  forebay why"
 )]
 struct Typed {
     #[command(subcommand)]
@@ -30,38 +37,74 @@ struct Typed {
 enum TypedCommand {
     /// Watch four writers flood a slow disk, and a reader that shares it
     ///
-    /// Compares Forebay with what its users have today: a write-back cache that stops its writers at
-    /// a limit, direct I/O, and the kernel's page cache. Each has a disk of its own, and all run at
-    /// the same time. The kernel needs root, for a disk held to a rate and for a limit on dirty
-    /// data; without root it takes no part. Only the page with the pictures remains afterwards, even
-    /// after an interrupt.
+    /// Compares Forebay with what its users have today: a write-back cache that stops its writers
+    /// at a limit, direct I/O, and the kernel's page cache. Each has a disk of its own, and all run
+    /// at the same time. The kernel needs root, for a disk held to a rate and for a limit on dirty
+    /// data; without root it takes no part. Only the page with the pictures remains afterwards,
+    /// even after an interrupt.
+    #[command(after_help = "\
+Examples:
+  forebay demo
+  forebay demo --plain --seconds 5")]
     Demo(DemoArguments),
     /// Serve storage to clients through a cache
+    #[command(after_help = "\
+Examples:
+  forebay serve nbd disk.img --create 20G --memory 512M --socket disk.sock")]
     Serve(Box<TypedServe>),
-    /// A cached view of a folder
+    /// Show a directory through a cache
     ///
-    /// Shows the folder SRC at MNT: names and attributes pass through, and the data of files goes
-    /// through a cache of a fixed size. Writes return when they are in memory and are written back
-    /// in the background; fsync makes them durable. fusermount3 -u, SIGTERM or SIGHUP ends the
-    /// mount: it first writes what is left, and shows how much that is. A second SIGINT gives up
-    /// and reports what was not written.
+    /// Shows the directory SRC at MNT: names and attributes pass through, and file data goes
+    /// through a cache of a fixed size. Writes return once they are in memory and are written back
+    /// in the background; fsync makes them durable. "fusermount3 -u MNT", SIGTERM or SIGHUP ends
+    /// the mount: it writes everything back first and reports how much is left. A second SIGINT
+    /// makes it give up and report what was not written.
+    #[command(after_help = "\
+Examples:
+  forebay mount /srv/data /mnt/data --memory 512M
+  forebay mount /srv/nfs /mnt/nfs --memory 256M..2G --at-risk 5s
+  forebay mount -r -f /srv/data /mnt/data --memory 64M")]
     Mount(TypedMount),
-    /// Show who waited in a running server, for what, and who is to blame
+    /// Show which callers of a running server waited, for what, and what is to blame
     ///
-    /// Asks the server over its control socket, and prints a line for each caller and store, the
-    /// longest wait first: who waited, for how long, who is to blame, and what would have
-    /// helped.
+    /// Asks the server over its control socket and prints a line for each caller and store, the
+    /// longest wait first: how long it waited, what is to blame, and what would have helped.
     Why(TypedWhy),
-    /// Watch a running server: levels against limits, stores, and who waits
+    /// Watch a running server: levels against limits, stores, and waiting callers
     Top(TypedTop),
-    /// Turn knobs of a running server, and print what each was before
+    /// Change settings of a running server
+    ///
+    /// Prints the old and the new value of each. A change lasts until the server ends; see "forebay
+    /// config" for settings that apply from the start.
     Set(TypedSet),
-    /// Look at a volume in a bucket, check it, free what nobody needs
-    #[command(subcommand)]
+    /// Inspect, check, copy and snapshot volumes in buckets
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  forebay volume info s3://backups/vm1
+  forebay volume snapshot s3://backups/vm1 before-upgrade
+  forebay volume gc s3://backups/vm1"
+    )]
     Volume(TypedVolume),
-    /// Files of settings, for --config of serve nbd and mount
-    #[command(subcommand)]
+    /// Print and check settings files, for --config of serve nbd and mount
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  forebay config print --defaults
+  forebay config check disk.toml"
+    )]
     Config(TypedConfig),
+    /// Print a completion script for a shell
+    #[command(after_help = "\
+Examples:
+  forebay completions bash
+  forebay completions zsh")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
     /// What the lab's own program does now
     #[command(hide = true, name = "lab", disable_help_flag = true)]
     Lab(Moved),
@@ -79,12 +122,18 @@ enum TypedCommand {
 #[derive(Subcommand)]
 enum TypedConfig {
     /// Print a complete file: every key with its meaning and its default value
+    #[command(after_help = "\
+Examples:
+  forebay config print --defaults")]
     Print {
-        /// The values are the defaults
+        /// Print the default values
         #[arg(long, required = true)]
         defaults: bool,
     },
     /// Check a file without starting a server; the first mistake is shown with its line
+    #[command(after_help = "\
+Examples:
+  forebay config check /etc/forebay/disk.toml")]
     Check {
         /// The file
         #[arg(value_name = "FILE")]
@@ -156,6 +205,13 @@ pub(crate) fn parse() -> Result<Command, CommandError> {
     Ok(command)
 }
 
+/// The script that completes calls in `shell`.
+fn completions(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Typed::command(), "forebay", &mut script);
+    String::from_utf8(script).expect("scripts are text")
+}
+
 impl Command {
     /// Refuses what a start would refuse before it takes anything.
     fn check(&self) -> Result<(), CommandError> {
@@ -214,9 +270,10 @@ impl Typed {
             TypedCommand::Mount(typed) => Command::Mount(Box::new(typed.checked::<Typed>()?)),
             TypedCommand::Why(typed) => Command::Why(typed.into()),
             TypedCommand::Top(typed) => Command::Top(typed.into()),
-            TypedCommand::Set(typed) => Command::Set(typed.into()),
+            TypedCommand::Set(typed) => Command::Set(typed.checked::<Typed>()?),
             TypedCommand::Volume(typed) => Command::Volume(typed.into()),
             TypedCommand::Config(_) => unreachable!("it was done before"),
+            TypedCommand::Completions { shell } => Command::Print(completions(shell)),
             TypedCommand::Lab(moved) => return Err(moved.refused(None)),
             TypedCommand::Bench(moved) => return Err(moved.refused(Some("bench"))),
         })

@@ -16,6 +16,46 @@ fn typed(words: &[&str]) -> Result<Command, clap::Error> {
 }
 
 #[test]
+fn the_manuals_are_those_of_the_command_line() {
+    let pages: [&[&str]; 9] = [
+        &[],
+        &["demo"],
+        &["serve", "nbd"],
+        &["mount"],
+        &["why"],
+        &["top"],
+        &["set"],
+        &["volume"],
+        &["config"],
+    ];
+    crate::manuals::check(Typed::command(), &pages);
+}
+
+#[test]
+fn each_command_has_examples_that_it_accepts_and_help_for_80_columns() {
+    let count = crate::examples::check(&Typed::command(), &|words| {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let is_done = |typed: &Typed| matches!(typed.command, TypedCommand::Config(_));
+        let typed = Typed::try_parse_from(words)?;
+        if is_done(&typed) {
+            return Ok(());
+        }
+        typed.checked().map(drop)
+    });
+    assert!(count > 25, "{count}");
+}
+
+#[test]
+fn completions_know_the_flags() {
+    for shell in ["bash", "zsh", "fish"] {
+        let Command::Print(script) = typed(&["completions", shell]).unwrap() else {
+            panic!("a script was asked for");
+        };
+        assert!(script.contains("answer-timeout"), "{shell}: {script}");
+    }
+}
+
+#[test]
 fn the_lab_and_the_bench_are_told_where_they_are_now() {
     for (words, call) in [
         (

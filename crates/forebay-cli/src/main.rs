@@ -16,6 +16,10 @@ mod config;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod daemon;
 mod error;
+#[cfg(test)]
+mod examples;
+#[cfg(test)]
+mod manuals;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod mount;
 mod refusal;

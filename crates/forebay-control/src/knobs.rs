@@ -29,39 +29,45 @@ struct Knob<T> {
 }
 
 const PERCENT: &str = "a percentage from 0 to 100";
-const PROMISE: &str = "off, or a time of at least 100ms with its unit: 500ms, 2s or 5m";
-const AT_RISK: &str = "off, or a time of at least 400ms with its unit: 500ms, 2s or 5m";
+const PROMISE: &str = "off, or a time of at least 100ms with its unit: 500ms, 2s or 5min";
+const AT_RISK: &str = "off, or a time of at least 400ms with its unit: 500ms, 2s or 5min";
 const OFF: &str = "off";
-const BYTES: &str = "bytes, or a size as 64M or 2G";
+const BYTES: &str = "bytes, or a size such as 64M or 2G";
+
+/// The memory of a running cache. It has no place in a file of settings: there `memory` says how
+/// much the whole server takes.
+pub const CACHE_MEMORY: &str = "cache_memory";
+/// What [`CACHE_MEMORY`] was called before version 0.2.
+pub const OLD_MEMORY: &str = "memory";
 
 const KNOBS: &[Knob<Changes>] = &[
     Knob {
         name: "dirty_ratio",
-        about: "Percent of the memory that may be dirty",
+        about: "Limit of dirty data, in percent of the memory",
         allowed: PERCENT,
         slot: |it| Slot::Count(&mut it.dirty_ratio_percent),
     },
     Knob {
         name: "dirty_bytes",
-        about: "Bytes that may be dirty; with 0 the percentage counts",
+        about: "The same in bytes; 0 uses the percentage",
         allowed: "0, or a size of at least 8192 bytes",
         slot: |it| Slot::Bytes(&mut it.dirty_bytes),
     },
     Knob {
         name: "background_ratio",
-        about: "Percent of the memory from which dirty pages are written in the background",
+        about: "Dirty data at which background writeback starts, in percent of the memory",
         allowed: PERCENT,
         slot: |it| Slot::Count(&mut it.background_ratio_percent),
     },
     Knob {
         name: "background_bytes",
-        about: "The same in bytes; with 0 the percentage counts",
+        about: "The same in bytes; 0 uses the percentage",
         allowed: BYTES,
         slot: |it| Slot::Bytes(&mut it.background_bytes),
     },
     Knob {
         name: "dirty_expire",
-        about: "Pages that are dirty for longer are written",
+        about: "Age at which dirty pages are written back",
         allowed: time::ALLOWED,
         slot: |it| Slot::Time(&mut it.dirty_expire),
     },
@@ -73,25 +79,25 @@ const KNOBS: &[Knob<Changes>] = &[
     },
     Knob {
         name: "readahead_pages",
-        about: "The largest number of pages that are read ahead",
+        about: "Maximum number of pages to read ahead",
         allowed: "0 to 1048576",
         slot: |it| Slot::Count(&mut it.readahead_pages),
     },
     Knob {
-        name: "memory",
-        about: "Memory of the cache",
-        allowed: "a size, at most what was taken at start",
+        name: CACHE_MEMORY,
+        about: "Memory of the cache, which is a part of --memory",
+        allowed: "a size, at most what the cache got at the start",
         slot: |it| Slot::Bytes(&mut it.memory_bytes),
     },
     Knob {
         name: "stall_threshold",
-        about: "A call that waits for longer is kept as a stall",
+        about: "A call that waits longer is recorded as a stall",
         allowed: time::ALLOWED,
         slot: |it| Slot::Time(&mut it.stall_threshold),
     },
     Knob {
         name: "at_risk",
-        about: "No byte is older and not durable",
+        about: "Maximum age of data that is not yet durable",
         allowed: AT_RISK,
         slot: |it| Slot::Promise(&mut it.at_risk),
     },
@@ -100,25 +106,25 @@ const KNOBS: &[Knob<Changes>] = &[
 const STORE_KNOBS: &[Knob<StoreChanges>] = &[
     Knob {
         name: "min_ratio",
-        about: "Percent of the dirty limit that a store always has",
+        about: "Share of the dirty limit that a store always has, in percent",
         allowed: PERCENT,
         slot: |it| Slot::Count(&mut it.min_ratio_percent),
     },
     Knob {
         name: "max_ratio",
-        about: "Percent of the dirty limit that a store may never exceed",
+        about: "Share of the dirty limit that a store may never exceed, in percent",
         allowed: PERCENT,
         slot: |it| Slot::Count(&mut it.max_ratio_percent),
     },
     Knob {
         name: "strict_limit",
-        about: "Whether a store's writers are stopped by its own part of the limit alone",
+        about: "Whether a store's writers are limited by its own share alone",
         allowed: "true or false",
         slot: |it| Slot::Flag(&mut it.strict_limit),
     },
     Knob {
         name: "drain",
-        about: "What is dirty of a store can be written in this time",
+        about: "Limit a store's dirty data to what it can write in this time",
         allowed: PROMISE,
         slot: |it| Slot::Promise(&mut it.drain),
     },
@@ -201,6 +207,11 @@ pub fn changes(given: &Map<String, Value>) -> Result<Changes, Refused> {
 /// Puts the knob `name` into `changes`. Returns whether its value was understood, and what is
 /// allowed.
 pub fn set_one(changes: &mut Changes, name: &str, value: &Value) -> (bool, String) {
+    let name = if name == OLD_MEMORY {
+        CACHE_MEMORY
+    } else {
+        name
+    };
     if let Some(knob) = KNOBS.iter().find(|knob| knob.name == name) {
         return ((knob.slot)(changes).set(value), knob.allowed.into());
     }
@@ -272,10 +283,13 @@ pub fn described() -> Vec<(String, String)> {
     names().into_iter().zip(texts).collect()
 }
 
-/// A line for each knob: what it does, and its allowed values.
+/// For each knob, its name, what it does, and its allowed values, in lines of 80 columns.
 pub fn help() -> String {
-    let line = |(name, text)| format!("  {name:<22} {text}\n");
-    described().into_iter().map(line).collect()
+    let knobs = KNOBS.iter().map(|knob| (knob.about, knob.allowed));
+    let of_stores = STORE_KNOBS.iter().map(|knob| (knob.about, knob.allowed));
+    let texts = knobs.chain(of_stores);
+    let entry = |(name, (about, allowed))| format!("  {name}\n      {about}:\n      {allowed}\n");
+    names().into_iter().zip(texts).map(entry).collect()
 }
 
 #[cfg(test)]
@@ -293,17 +307,34 @@ mod tests {
     #[test]
     fn numbers_and_typed_texts_are_the_same_and_come_back() {
         let typed = json!({
-            "dirty_ratio": "10", "memory": "64M", "dirty_expire": "30s", "store.1.max_ratio": "50",
+            "dirty_ratio": "10", "cache_memory": "64M", "dirty_expire": "30s",
+            "store.1.max_ratio": "50",
             "store.1.strict_limit": "true", "store.0.drain": "2s", "store.1.drain": "off",
         });
         let numbers = json!({
-            "dirty_ratio": 10, "memory": 67_108_864, "dirty_expire": "30s", "store.1.max_ratio": 50,
+            "dirty_ratio": 10, "cache_memory": 67_108_864, "dirty_expire": "30s",
+            "store.1.max_ratio": 50,
             "store.1.strict_limit": true, "store.0.drain": "2s", "store.1.drain": "off",
         });
         let changes = read(typed).unwrap();
         assert_eq!(changes, read(numbers.clone()).unwrap());
         assert_eq!(changes.stores.len(), 2);
         assert_eq!(Value::Object(values(changes)), numbers);
+    }
+
+    #[test]
+    fn the_old_name_of_the_memory_is_taken_and_has_the_new_one() {
+        let old = read(json!({ OLD_MEMORY: "64M" })).unwrap();
+        assert_eq!(old, read(json!({ CACHE_MEMORY: "64M" })).unwrap());
+        assert!(values(old).contains_key(CACHE_MEMORY));
+        assert!(!names().contains(&OLD_MEMORY.to_owned()));
+    }
+
+    #[test]
+    fn help_fits_a_terminal_of_80_columns() {
+        for line in help().lines() {
+            assert!(line.len() <= 80, "{line}");
+        }
     }
 
     #[test]
@@ -317,7 +348,7 @@ mod tests {
             (json!({ "store.0.drain": "5" }), PROMISE),
             (
                 json!({ "memory": "much" }),
-                "a size, at most what was taken at start",
+                "a size, at most what the cache got at the start",
             ),
         ] {
             assert_eq!(read(given.clone()).unwrap_err().allowed, allowed, "{given}");

@@ -5,6 +5,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+/// Where services of the system have theirs: `/run/forebay/NAME/control.sock`.
+const SERVICES: &str = "/run/forebay";
+
 /// The folder of this user's control sockets; none if the user has no runtime folder.
 fn folder() -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR")?;
@@ -26,9 +29,24 @@ pub fn of_this_process() -> Option<io::Result<PathBuf>> {
     }))
 }
 
-/// The sockets at which a server answers. Those of processes that were killed are removed.
+/// The sockets at which a server answers: this user's, and those of services. This user's sockets
+/// of processes that were killed are removed.
 pub fn answering() -> Vec<PathBuf> {
-    folder().map_or_else(Vec::new, |folder| answering_in(&folder))
+    let own = folder().map_or_else(Vec::new, |folder| answering_in(&folder));
+    let services = answering_services(Path::new(SERVICES)).into_iter();
+    own.into_iter().chain(services).collect()
+}
+
+/// The control sockets one level below `folder` at which a server answers. A service makes its
+/// folder, so none is removed here.
+fn answering_services(folder: &Path) -> Vec<PathBuf> {
+    let folders = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = folders.map(|entry| entry.path().join("control.sock"));
+    let mut paths: Vec<PathBuf> = paths
+        .filter(|path| UnixStream::connect(path).is_ok())
+        .collect();
+    paths.sort();
+    paths
 }
 
 fn answering_in(folder: &Path) -> Vec<PathBuf> {
@@ -62,6 +80,24 @@ fn is_answered(path: &Path) -> bool {
 mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_service_is_found_by_its_control_socket_and_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let path = |name: &str| folder.path().join(name);
+        for name in ["gone", "here", "other"] {
+            std::fs::create_dir(path(name)).expect("it is new");
+        }
+        drop(UnixListener::bind(path("gone/control.sock")).expect("it is free"));
+        let _living = UnixListener::bind(path("here/control.sock")).expect("it is free");
+        let _another = UnixListener::bind(path("other/nbd.sock")).expect("it is free");
+        assert_eq!(
+            answering_services(folder.path()),
+            [path("here/control.sock")]
+        );
+        assert!(path("gone/control.sock").exists());
+        assert!(answering_services(&path("none")).is_empty());
+    }
 
     #[test]
     fn sockets_of_processes_that_were_killed_are_removed_and_others_stay() {

@@ -2,14 +2,17 @@
 
 use forebay_base::Span;
 
-const UNITS: [(&str, u64); 4] = [
+/// Minutes have two spellings: `m` is the older one.
+const UNITS: [(&str, u64); 6] = [
     ("us", 1),
     ("ms", 1_000),
-    ("m", 60_000_000),
     ("s", 1_000_000),
+    ("min", 60_000_000),
+    ("m", 60_000_000),
+    ("h", 3_600_000_000),
 ];
 /// What a time may look like.
-pub const ALLOWED: &str = "a time with its unit, up to a year: 500us, 10ms, 30s or 5m";
+pub const ALLOWED: &str = "a time with its unit, up to a year: 500us, 10ms, 30s, 5min or 1h";
 const LONGEST_US: u64 = 365 * 24 * 3_600 * 1_000_000;
 
 /// Reads a time with its unit; 0 needs none.
@@ -48,15 +51,20 @@ mod tests {
         for text in ["0s", "10ms", "1500us", "30s", "90s"] {
             assert_eq!(show_time(parse_time(text).unwrap()), text);
         }
-        assert_eq!(parse_time("5m"), Ok(Span::from_secs(300)));
+        for five_minutes in ["5m", "5min", "300s"] {
+            assert_eq!(parse_time(five_minutes), Ok(Span::from_secs(300)));
+        }
+        assert_eq!(parse_time("2h"), Ok(Span::from_secs(7_200)));
         assert_eq!(parse_time("0"), Ok(Span::ZERO));
         for refused in [
             "",
             "5",
             "s",
             "-1s",
-            "1h",
+            "1d",
+            "h",
             "1.5s",
+            "5 min",
             "18446744073709551615m",
             "600000m",
         ] {

@@ -8,6 +8,19 @@ fn typed(words: &[&str]) -> Result<Command, clap::Error> {
 }
 
 #[test]
+fn the_manuals_are_those_of_the_command_line() {
+    crate::manuals::check(Typed::command(), &[&[], &["bench"]]);
+}
+
+#[test]
+fn each_command_has_examples_that_it_accepts_and_help_for_80_columns() {
+    let count = crate::examples::check(&Typed::command(), &|words| {
+        Typed::try_parse_from(words)?.command.checked().map(drop)
+    });
+    assert!(count > 10, "{count}");
+}
+
+#[test]
 fn a_bare_bench_has_the_documented_defaults() {
     let expected = BenchArguments {
         memory_bytes: 256 << 20,
@@ -25,7 +38,15 @@ fn a_bare_bench_has_the_documented_defaults() {
 #[test]
 fn every_flag_arrives() {
     let words = [
-        "bench", "--memory", "65M", "--dir", "/x", "--quick", "--fronts", "--json", "r",
+        "bench",
+        "--cache-memory",
+        "65M",
+        "--dir",
+        "/x",
+        "--quick",
+        "--fronts",
+        "--json",
+        "r",
     ];
     let expected = BenchArguments {
         memory_bytes: 64 << 20,
@@ -73,7 +94,9 @@ fn phases_are_those_that_exist() {
 #[test]
 fn sizes_out_of_range_are_bad_calls() {
     for size in ["1M", "0", "fast", "999999T"] {
-        let error = typed(&["bench", "--memory", size]).unwrap_err();
-        assert_eq!(error.exit_code(), 2, "{size}");
+        for flag in ["--cache-memory", "--memory"] {
+            let error = typed(&["bench", flag, size]).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{flag} {size}");
+        }
     }
 }

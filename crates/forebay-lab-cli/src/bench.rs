@@ -12,29 +12,30 @@ const LEAST_MEMORY_BYTES: u64 = 16 << 20;
 /// The words that were typed.
 #[derive(clap::Args)]
 pub(crate) struct TypedBench {
-    /// Memory each cache may use; the data is four times that size
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = memory_size)]
-    memory: u64,
-    /// Folder in which the scratch folder is made
+    /// Memory of each cache; the data is four times that size
+    #[arg(long, alias = "memory", value_name = "SIZE", default_value = "256M",
+          value_parser = memory_size)]
+    cache_memory: u64,
+    /// Directory in which the scratch directory is made
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// End within 30 seconds: one short round of everything
+    /// Measure one short round of everything, within 30 seconds
     #[arg(long)]
     quick: bool,
     /// Rounds of each load, in which the contenders take turns; medians and spread are over the
-    /// rounds [default: 3; for loads on cached pages and for the fronts 5]
+    /// rounds [default: 3, and 5 for cached pages and for the fronts]
     #[arg(long, value_name = "N", value_parser = bench_rounds(), conflicts_with = "quick")]
     rounds: Option<u32>,
-    /// Measure this phase alone; may be given again for another one
+    /// Measure only this phase; repeat the flag for more
     #[arg(long = "phase", value_name = "NAME", value_parser = PHASES, conflicts_with = "fronts")]
     phases: Vec<String>,
-    /// The largest cache of the phase growth: 64M, 1G and 8G are measured up to this size
+    /// Largest cache of the phase growth, which measures 64M, 1G and 8G up to this size
     #[arg(long = "growth", value_name = "SIZE", default_value = "64M", value_parser = memory_size)]
     growth: u64,
-    /// Measure the block server and the mount instead, under fio, beside nbdkit and qemu-nbd
+    /// Measure the block server and the mount with fio instead, compared with nbdkit and qemu-nbd
     #[arg(long)]
     fronts: bool,
-    /// Also write every figure to FILE, one JSON object a line
+    /// Also write every figure to FILE, one JSON object per line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -42,7 +43,7 @@ pub(crate) struct TypedBench {
 impl From<TypedBench> for BenchArguments {
     fn from(typed: TypedBench) -> BenchArguments {
         BenchArguments {
-            memory_bytes: typed.memory,
+            memory_bytes: typed.cache_memory,
             parent_folder: typed.dir,
             quick: typed.quick,
             rounds: typed.rounds,

@@ -5,13 +5,20 @@
 mod args;
 mod bench;
 mod error;
+#[cfg(test)]
+#[path = "../../forebay-cli/src/examples.rs"]
+mod examples;
 mod list;
+#[cfg(test)]
+#[path = "../../forebay-cli/src/manuals.rs"]
+mod manuals;
 mod progress;
 mod refusal;
 mod reproduce;
 mod room;
 mod run;
 mod soak;
+mod span;
 mod swarm;
 
 use forebay_rt::say;

@@ -24,18 +24,18 @@ use std::path::PathBuf;
 /// The words that were typed.
 #[derive(Args)]
 pub(crate) struct TypedReproduce {
-    /// Only these changes; forebay-lab list shows their names
+    /// Measure only these changes; "forebay-lab list" shows their names
     #[arg(long, value_name = "CHANGE", value_parser = change)]
     only: Vec<Change>,
     /// Runs of each cell under each policy, with the seeds from 1
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// Also run the cells that take long, and every other one for its full time
+    /// Also run the long cells, and all others for their full time
     #[arg(long)]
     full: bool,
-    /// Run all nine times: with other seeds, and with disks and memory a fifth and costs of
-    /// processors three tenths less and more. Prints in how many each test holds
+    /// Run everything nine times, with other seeds, slower and faster disks, less and more memory,
+    /// and other processor costs, and print in how many runs each test holds
     #[arg(long, conflicts_with_all = ["seeds", "html"])]
     perturb: bool,
     /// Write every figure and judgement to FILE as JSON; - is standard output, without the tables

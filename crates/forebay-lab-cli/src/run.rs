@@ -25,30 +25,30 @@ use std::path::{Path, PathBuf};
 /// The words that were typed.
 #[derive(Args)]
 pub(crate) struct TypedRun {
-    /// A workload's name (see forebay-lab list), or your own scenario as FILE.toml
+    /// Name of a workload ("forebay-lab list" shows them), or a scenario of your own as FILE.toml
     #[arg(value_name = "WORKLOAD|FILE.toml")]
     workload: String,
-    /// A machine's name, or your own machine as FILE.toml; amd4-512m by default. A scenario has its
-    /// own
+    /// Name of a machine, or a machine of your own as FILE.toml [default: amd4-512m, or the
+    /// scenario's]
     #[arg(long, value_name = "M")]
     machine: Option<String>,
-    /// A policy's name; the scenario's own or forebay by default
+    /// Name of a policy [default: forebay, or the scenario's]
     #[arg(long, value_name = "P")]
     policy: Option<String>,
-    /// Another policy to compare with the first
+    /// A second policy, to compare with the first
     #[arg(long, value_name = "P")]
     vs: Option<String>,
-    /// Seed of the first run; the scenario's own or 1 by default
+    /// Seed of the first run [default: 1, or the scenario's]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Runs of each policy, with consecutive seeds
     #[arg(long, value_name = "K", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: u64,
-    /// Set a knob of the workload, the machine or the policy
+    /// Change a setting of the workload, the machine or the policy
     #[arg(long = "set", value_name = "KNOB=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
-    /// Run on real files in a folder instead of the simulated machine: real:DIR
+    /// Run on real files in a directory instead of the simulated machine: real:DIR
     #[arg(long, value_name = "PLACE", value_parser = place)]
     on: Option<PathBuf>,
     /// Write every run and the comparison to FILE as JSON; - is standard output, without the tables
@@ -57,7 +57,7 @@ pub(crate) struct TypedRun {
     /// Write one page with tables and pictures to FILE
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write the stalls of the run to FILE, as a trace that Perfetto and chrome://tracing show
+    /// Write the stalls of the run to FILE, as a trace for Perfetto and chrome://tracing
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }

@@ -1,9 +1,8 @@
 //! `forebay-lab soak`: the loads of the loops on real threads, after scenes in both worlds.
 
 use crate::error::CommandError;
+use crate::span::campaign_time;
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
-use clap::value_parser;
 use forebay_base::{Instant, Span};
 use forebay_host::HostError;
 use forebay_host::output::{expect_writable, print, write};
@@ -20,19 +19,16 @@ const WINDOW: Span = Span::from_secs(20);
 /// What was typed.
 #[derive(Args)]
 pub(crate) struct TypedSoak {
-    /// Begin no load after this many minutes; the scenes in both worlds take two of them
-    #[arg(long, value_name = "M", default_value = "10", value_parser = minutes())]
-    minutes: u64,
-    /// The seed that draws the first load; each later one has the next
+    /// Start no load after this time; the scenes in both worlds take two minutes of it
+    #[arg(long, alias = "minutes", value_name = "TIME", default_value = "10min",
+          value_parser = campaign_time)]
+    time: Span,
+    /// Seed of the first load; later loads use the next ones
     #[arg(long, value_name = "N", default_value = "0")]
     seed: u64,
     /// Also write the figures of both worlds to FILE as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-}
-
-fn minutes() -> RangedU64ValueParser {
-    value_parser!(u64).range(..=10_000)
 }
 
 /// A checked call.
@@ -47,7 +43,7 @@ impl TypedSoak {
     /// The call that was typed.
     pub(crate) fn checked(self) -> SoakArguments {
         SoakArguments {
-            span: Span::from_secs(60 * self.minutes),
+            span: self.time,
             seed: self.seed,
             json_file: self.json,
         }

@@ -2,6 +2,7 @@
 
 use crate::error::CommandError;
 use crate::progress::threads;
+use crate::span::campaign_time;
 use clap::Args;
 use forebay_base::Span;
 use forebay_host::HostError;
@@ -28,22 +29,22 @@ pub(crate) struct TypedSwarm {
     /// Seeds to run, from A up to but not including B
     #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = seeds)]
     seeds: Range<u64>,
-    /// First run the seeds that found something in the past
+    /// First run the seeds that once found something
     #[arg(long)]
     kept: bool,
-    /// Begin no seed after this many minutes
-    #[arg(long, value_name = "M")]
-    minutes: Option<u64>,
+    /// Start no seed after this time [default: run all seeds]
+    #[arg(long, alias = "minutes", value_name = "TIME", value_parser = campaign_time)]
+    time: Option<Span>,
     /// Also write the figures to FILE as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Make each failing run smaller, and print the command that repeats the smaller run
+    /// Reduce each failing run, and print the command that repeats the reduced run
     #[arg(long)]
     shrink: bool,
     /// Leave these parts out of each run: crash, faults, abandon, readers, ...
     #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = part)]
     without: Vec<Part>,
-    /// At most this many operations of each client
+    /// Limit each client to N operations
     #[arg(long, value_name = "N")]
     operations: Option<u64>,
     /// Print each call and each request on standard error
@@ -59,7 +60,7 @@ pub(crate) struct TypedSwarm {
 pub(crate) struct SwarmArguments {
     seeds: Range<u64>,
     runs_kept: bool,
-    minutes: Option<u64>,
+    time: Option<Span>,
     json_file: Option<PathBuf>,
     shrinks: bool,
     shows_marks: bool,
@@ -72,7 +73,7 @@ impl TypedSwarm {
         SwarmArguments {
             seeds: self.seeds,
             runs_kept: self.kept,
-            minutes: self.minutes,
+            time: self.time,
             json_file: self.json,
             shrinks: self.shrink,
             shows_marks: self.marks,
@@ -119,9 +120,7 @@ pub(crate) fn run(arguments: &SwarmArguments) -> Result<(), CommandError> {
             Vec::new()
         },
         seeds: arguments.seeds.clone(),
-        longest: arguments
-            .minutes
-            .map(|minutes| Span::from_secs(60 * minutes)),
+        longest: arguments.time,
         twin_every: TWIN_EVERY,
         threads: threads(),
         most_violations: MOST_VIOLATIONS,
@@ -288,7 +287,7 @@ mod tests {
         SwarmArguments {
             seeds: 0..9,
             runs_kept: false,
-            minutes: None,
+            time: None,
             json_file: None,
             shrinks: false,
             shows_marks: false,

@@ -127,7 +127,7 @@ impl fmt::Display for Failure {
             Failure::OutOfRange => "the range is outside of the store",
             Failure::Unsupported => "the store cannot do this",
             Failure::NoAnswer => "the store did not answer in time",
-            Failure::Forgotten => "the store started anew and may have forgotten it",
+            Failure::Forgotten => "the store restarted and may have lost it",
             Failure::Fenced => "another writer has taken it over",
             Failure::Dropped => "the store dropped the request without an answer",
             Failure::Panicked => "the store panicked",
@@ -228,7 +228,7 @@ mod tests {
         };
         assert_eq!(
             request.error(Failure::Forgotten).to_string(),
-            "Commit of 0 bytes at 0 of object 3: the store started anew and may have forgotten it; \
+            "Commit of 0 bytes at 0 of object 3: the store restarted and may have lost it; \
              write it again"
         );
         assert!(Failure::Forgotten.is_transient());

@@ -36,20 +36,20 @@ pub enum VolumeFault {
     },
     /// The bucket lets two writers make one object.
     #[error(
-        "the bucket replaces objects that were only to be made: without put-if-absent two writers \
-         would destroy each other's data; use a bucket that has it"
+        "this bucket does not support conditional writes (put-if-absent), without which two \
+         writers would destroy each other's data; use a bucket that does"
     )]
     NoPutIfAbsent,
     /// A listing does not show what is there.
     #[error(
-        "the bucket does not list an object that it has just made: a volume needs listings that \
-         show everything at once; use a bucket that has them"
+        "this bucket does not list an object immediately after it was made, which volumes rely \
+         on; use a bucket with consistent listings"
     )]
     LateListing,
     /// A writer has it, or ended without closing it.
     #[error(
-        "{who} opened it for writing and did not close it; if that one has ended, or is to be \
-         stopped, take it over"
+        "{who} opened it for writing and did not close it; if that server has ended, or may be \
+         shut out, give --take-over (volume remove: --force)"
     )]
     InUse {
         /// What the writer said of itself.

@@ -9,6 +9,7 @@ mod leftovers;
 mod mutations;
 mod pages;
 mod rooms;
+mod runbook;
 mod sizes;
 mod switches;
 mod text;
@@ -56,6 +57,7 @@ const RULES: &[Rule] = &[
     invariants::check,
     pages::check,
     english::check,
+    runbook::check,
     imports::check,
     citations::check,
     mutations::check,

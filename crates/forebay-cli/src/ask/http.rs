@@ -51,11 +51,11 @@ pub(super) fn socket_of(named: Option<&Path>) -> Result<PathBuf, CommandError> {
     }
     let listed = found.iter().map(|path| format!("\n  {}", path.display()));
     Err(CommandError::BadCall(match found.len() {
-        0 => "none of your servers answers at the usual place: give the socket that it was \
-              started with (--control SOCK)"
+        0 => "no server answers in $XDG_RUNTIME_DIR/forebay or /run/forebay: give the control \
+              socket that it was started with, as -s SOCK"
             .into(),
         count => format!(
-            "{count} servers answer; give the socket of one:{}",
+            "{count} servers answer; give the socket of one, as -s SOCK:{}",
             listed.collect::<String>()
         ),
     }))
@@ -113,7 +113,7 @@ fn read_reply(reply: &str) -> Option<Reply> {
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            "; no server answers there: give the socket of its --control"
+            "; no server answers there: give the socket of its --control as -s SOCK"
         }
         io::ErrorKind::PermissionDenied => "; the server belongs to another user",
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {

@@ -135,11 +135,11 @@ impl Keys {
         self.flags.iter().find(|flag| flag.key == key)
     }
 
-    /// The knobs that are not flags too, each with what it does. `memory` is the flag: it says how
-    /// much is taken at start, and the knob how much of it is used.
+    /// The knobs that are not flags too, each with what it does. What the cache gets at the start
+    /// follows from `memory`.
     pub(super) fn knobs(&self) -> Vec<(String, String)> {
         let mut described = knobs::described();
-        described.retain(|(name, _)| self.flag(name).is_none());
+        described.retain(|(name, _)| name != knobs::CACHE_MEMORY && self.flag(name).is_none());
         described
     }
 

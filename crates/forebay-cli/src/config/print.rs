@@ -39,7 +39,7 @@ const HEAD: &str = "\
 # Settings of forebay serve nbd and forebay mount, for their flag --config.
 # The values are the defaults. A line that begins with '#' and a key has an example: what it
 # sets has no default. A flag on the command line wins over its key here, and over the keys that
-# it excludes. Sizes have K, M, G or T, powers of 1024; times us, ms, s or m.
+# it excludes. Sizes have K, M, G or T, powers of 1024; times us, ms, s, min or h.
 ";
 
 /// The file, as [`super::load::Loaded`] reads it.

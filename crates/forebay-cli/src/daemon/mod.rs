@@ -1,9 +1,11 @@
 //! What every server of a cache needs: the cache, an orderly end, metrics, and checks of memory.
 
+pub(crate) mod address;
 pub(crate) mod budget;
 pub(crate) mod control;
 pub(crate) mod ending;
 pub(crate) mod flags;
+pub(crate) mod headings;
 pub(crate) mod heap;
 pub(crate) mod left;
 pub(crate) mod limits;

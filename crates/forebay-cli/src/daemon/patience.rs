@@ -4,28 +4,29 @@
 //! a limit.
 
 use forebay_base::Span;
+use forebay_control::time::parse_time;
 
 /// So long that nothing times out before the user ends the server.
 const FOR_EVER: Span = Span::from_secs(10 * 365 * 24 * 3_600);
-const LONGEST_SECONDS: u64 = 24 * 3_600;
+const SHORTEST: Span = Span::from_secs(1);
+const LONGEST: Span = Span::from_secs(24 * 3_600);
 
 /// How long a call waits for a store; `typed` if it was given.
 pub(crate) fn answer_timeout(typed: Option<Span>) -> Span {
     typed.unwrap_or(FOR_EVER)
 }
 
-/// Reads a limit in seconds or minutes: `30`, `30s`, `5m`.
-pub(crate) fn parse_seconds(text: &str) -> Result<Span, String> {
-    let (digits, each) = match text.strip_suffix('m') {
-        Some(digits) => (digits, 60),
-        None => (text.strip_suffix('s').unwrap_or(text), 1),
-    };
-    let refused = || "write a time from 1s to 24h in seconds or minutes, as 30s or 5m".to_owned();
-    let count: u64 = digits.parse().map_err(|_| refused())?;
-    match count.checked_mul(each) {
-        Some(seconds @ 1..=LONGEST_SECONDS) => Ok(Span::from_secs(seconds)),
-        _ => Err(refused()),
-    }
+/// Reads a limit: a time. A number alone is seconds, as it was before times had one grammar.
+pub(crate) fn answer_time(text: &str) -> Result<Span, String> {
+    let seconds = text
+        .parse()
+        .ok()
+        .filter(|&it| it <= LONGEST.as_millis() / 1_000);
+    let time = seconds
+        .map(Span::from_secs)
+        .or_else(|| parse_time(text).ok());
+    let time = time.filter(|time| (SHORTEST..=LONGEST).contains(time));
+    time.ok_or_else(|| "write a time from 1s to 24h, such as 30s or 5min".to_owned())
 }
 
 #[cfg(test)]
@@ -33,23 +34,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_and_minutes_are_read_and_all_else_is_refused() {
-        assert_eq!(parse_seconds("30"), Ok(Span::from_secs(30)));
-        assert_eq!(parse_seconds("1s"), Ok(Span::from_secs(1)));
-        assert_eq!(parse_seconds("5m"), Ok(Span::from_secs(300)));
+    fn times_and_plain_seconds_are_read_and_all_else_is_refused() {
+        assert_eq!(answer_time("30"), Ok(Span::from_secs(30)));
+        assert_eq!(answer_time("1s"), Ok(Span::from_secs(1)));
+        assert_eq!(answer_time("1500ms"), Ok(Span::from_millis(1_500)));
+        for five_minutes in ["5m", "5min", "300s"] {
+            assert_eq!(answer_time(five_minutes), Ok(Span::from_secs(300)));
+        }
+        assert_eq!(answer_time("24h"), Ok(LONGEST));
         for refused in [
             "",
             "0",
             "0s",
             "-1",
-            "1h",
+            "999ms",
+            "25h",
             "s",
             "1.5s",
             "1441m",
             "999999999999m",
         ] {
-            assert!(parse_seconds(refused).is_err(), "{refused}");
+            assert!(answer_time(refused).is_err(), "{refused}");
         }
-        assert!(answer_timeout(None) > Span::from_secs(LONGEST_SECONDS));
+        assert!(answer_timeout(None) > LONGEST);
     }
 }

@@ -1,5 +1,6 @@
 //! Promises in seconds: the flags that make them, and what is reported of their cost.
 
+use crate::daemon::headings::PROMISES;
 use crate::daemon::say::say;
 use clap::Args;
 use forebay::settings::BackingSettings;
@@ -12,13 +13,15 @@ use forebay_control::time::{parse_time, show_time};
 /// The flags of promises, as every server has them.
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Promises {
-    /// Let no more be dirty of each store than can be written in this time, which is how long
-    /// SIGTERM, unmounting and a sync of everything take
-    #[arg(long, value_name = "TIME", value_parser = parse_drain, conflicts_with = "read_only")]
+    /// Limit each store's dirty data to what it can write in TIME at its current rate, at least
+    /// 100ms. SIGTERM and unmounting take about that long [default: off]
+    #[arg(long, value_name = "TIME", value_parser = parse_drain, conflicts_with = "read_only",
+          help_heading = PROMISES)]
     pub(crate) drain: Option<Span>,
-    /// Let no byte be older than this and not durable, as long as its store answers: the most that
-    /// a crash takes away. At least 400ms
-    #[arg(long, value_name = "TIME", value_parser = parse_at_risk, conflicts_with = "read_only")]
+    /// Bound the age of data that is not yet durable, at least 400ms: a crash loses at most the
+    /// last TIME of writes, as long as the store answers [default: off]
+    #[arg(long, value_name = "TIME", value_parser = parse_at_risk, conflicts_with = "read_only",
+          help_heading = PROMISES)]
     pub(crate) at_risk: Option<Span>,
 }
 
@@ -83,7 +86,7 @@ impl Said {
             let limit = show_bytes(byte_of(drain.limit));
             return Some(format!(
                 "the dirty limit of {limit} is less than store {bdi} writes in {promise}: the \
-                 promise changes nothing"
+                 promise has no effect"
             ));
         }
         if drain.is_costly && !self.cost {

@@ -3,6 +3,7 @@
 use crate::config::Tuning;
 use crate::daemon::budget::{MemoryRange, memory_range};
 use crate::daemon::flags::ServerFlags;
+use crate::daemon::headings::{MEMORY, PROMISES, SECURITY, WHERE};
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory};
@@ -16,54 +17,55 @@ use std::path::PathBuf;
     reason = "each is a flag of the command line"
 )]
 pub(crate) struct TypedMount {
-    /// The folder to show
+    /// The directory to show
     #[arg(value_name = "SRC")]
     source: PathBuf,
-    /// The folder at which to show it
+    /// The directory to show it at
     #[arg(value_name = "MNT")]
     mount_point: PathBuf,
-    /// All memory of the cache; with FLOOR..SIZE as little as FLOOR while other programs need
-    /// memory
-    #[arg(long, value_name = "SIZE", value_parser = memory_range)]
-    memory: MemoryRange,
-    /// Let other users in, as far as the permissions of the files allow it
-    #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
-          require_equals = true, default_value_t = false, default_missing_value = "true",
-          hide_default_value = true, hide_possible_values = true)]
-    allow_other: bool,
     /// Refuse all changes
-    #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+    #[arg(short = 'r', long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
           require_equals = true, default_value_t = false, default_missing_value = "true",
-          hide_default_value = true, hide_possible_values = true)]
+          hide_default_value = true, hide_possible_values = true, help_heading = WHERE)]
     read_only: bool,
-    /// Let programs there have the rights of their owners (root only)
+    /// Stay in the foreground and print progress
+    #[arg(short = 'f', long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, default_value_t = false, default_missing_value = "true",
+          hide_default_value = true, hide_possible_values = true, help_heading = WHERE)]
+    foreground: bool,
+    /// Memory of the mount: cached pages, names, requests. The program code and thread stacks take
+    /// up to 16 MiB more. With FLOOR..SIZE the cache shrinks, down to FLOOR, while other programs
+    /// need memory
+    #[arg(long, value_name = "SIZE", value_parser = memory_range, help_heading = MEMORY)]
+    memory: MemoryRange,
+    /// Let other users in, within the permissions of the files
     #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
           require_equals = true, default_value_t = false, default_missing_value = "true",
-          hide_default_value = true, hide_possible_values = true)]
+          hide_default_value = true, hide_possible_values = true, help_heading = SECURITY)]
+    allow_other: bool,
+    /// Let set-user-ID programs run as their owners (root only)
+    #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, default_value_t = false, default_missing_value = "true",
+          hide_default_value = true, hide_possible_values = true, help_heading = SECURITY)]
     suid: bool,
-    /// Let devices there work (root only)
+    /// Let device files work (root only)
     #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
           require_equals = true, default_value_t = false, default_missing_value = "true",
-          hide_default_value = true, hide_possible_values = true)]
+          hide_default_value = true, hide_possible_values = true, help_heading = SECURITY)]
     dev: bool,
-    /// Let no program there be executed
+    /// Do not execute programs from the mount
     #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
           require_equals = true, default_value_t = false, default_missing_value = "true",
-          hide_default_value = true, hide_possible_values = true)]
+          hide_default_value = true, hide_possible_values = true, help_heading = SECURITY)]
     noexec: bool,
     /// Make each write durable before it returns
     #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
           require_equals = true, default_value_t = false, default_missing_value = "true",
-          hide_default_value = true, hide_possible_values = true)]
+          hide_default_value = true, hide_possible_values = true, help_heading = PROMISES)]
     sync: bool,
-    /// Stay in the foreground and print progress
-    #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
-          require_equals = true, default_value_t = false, default_missing_value = "true",
-          hide_default_value = true, hide_possible_values = true)]
-    foreground: bool,
     #[command(flatten)]
     flags: ServerFlags,
-    /// Take settings from FILE; flags win over it. forebay config print --defaults shows its keys
+    /// Read settings from FILE; flags override it. "forebay config print --defaults" lists the keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -99,7 +101,7 @@ impl TypedMount {
         );
         if mount_point != source && mount_point.starts_with(&source) {
             let text = format!(
-                "{} lies in {}: the mount would contain itself; choose a mount point outside",
+                "MNT {} lies in SRC {}: the mount would contain itself; choose an MNT outside SRC",
                 mount_point.display(),
                 source.display()
             );

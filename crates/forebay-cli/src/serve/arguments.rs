@@ -1,8 +1,10 @@
 //! The arguments of `forebay serve`, and their meaning.
 
 use crate::config::{Tuning, export_key};
+use crate::daemon::address::Address;
 use crate::daemon::budget::{MemoryRange, memory_range};
 use crate::daemon::flags::{ServerFlags, socket_path};
+use crate::daemon::headings::{BUCKETS, MEMORY, SECURITY, WHERE};
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, Subcommand};
@@ -10,7 +12,6 @@ use forebay_base::Span;
 use forebay_base::units::{parse_size, show_bytes};
 use forebay_bucket::{SnapshotName, is_chunk_size};
 use forebay_control::time::parse_time;
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -23,104 +24,125 @@ pub(crate) struct TypedServe {
 
 #[derive(Subcommand)]
 enum TypedFront {
-    /// A cached block export over NBD, for qemu, the kernel, fio, nbdcopy
+    /// Serve disk images, devices and bucket volumes over NBD
     ///
-    /// Serves the image or block device PATH through a cache of a fixed size. Writes return when
-    /// they are in memory and are written back in the background; FLUSH and FUA make them durable.
-    /// On SIGTERM the server answers pending requests, writes everything and shows how much is
-    /// left. SIGHUP and SIGINT do the same, and a second SIGINT gives up and reports what was not
-    /// written.
+    /// Serves each PATH through a cache of a fixed size, to qemu, the kernel, fio, nbdcopy and
+    /// other NBD clients. Writes return once they are in memory and are written back in the
+    /// background; FLUSH and FUA make them durable. On SIGTERM, SIGHUP or SIGINT the server
+    /// finishes pending requests, writes everything back, and reports how much is left. A second
+    /// SIGINT makes it give up and report what was not written.
+    #[command(after_help = "\
+Examples:
+  forebay serve nbd disk.img --create 20G --memory 512M --socket disk.sock
+  forebay serve nbd /dev/sdb --memory 1G -p 10809 --at-risk 2s
+  forebay serve nbd s3://backups/vm1 --create 2T --memory 4G --socket vm1.sock
+  forebay serve nbd nbd://server/disk --memory 256M..4G --socket near.sock")]
     Nbd(TypedNbd),
 }
 
 #[derive(Args)]
 struct TypedNbd {
-    /// Image files or block devices, as paths or file:// addresses, or exports of other servers, as
-    /// nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=SOCK, or volumes in buckets, as
-    /// s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX or folder:///DIR; the first is
-    /// the default export
+    /// What to serve: an image file, a block device, an export of another NBD server
+    /// (nbd://HOST[:PORT]/EXPORT, nbd+unix:///EXPORT?socket=SOCK, or nbds for TLS), or a bucket
+    /// volume (s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX, folder:///DIR). The
+    /// first PATH is the default export
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// Listen on a unix socket that only this user may connect to. Without it and --listen, the
-    /// socket is used that systemd or a client hands over
-    #[arg(long, value_name = "SOCK", value_parser = socket_path())]
+    /// Listen on a Unix socket that only this user can connect to. Without --socket and --listen,
+    /// use the socket passed by systemd or by a client (LISTEN_FDS)
+    #[arg(short = 'U', long, value_name = "SOCK", value_parser = socket_path(),
+          help_heading = WHERE)]
     socket: Option<PathBuf>,
-    /// Listen on a TCP address; one that other machines can reach needs TLS
-    #[arg(long, value_name = "ADDR", conflicts_with = "socket")]
-    listen: Option<SocketAddr>,
-    #[command(flatten)]
-    tls: TypedTls,
-    /// All memory of the server: pages, clients' buffers, threads; with FLOOR..SIZE as little as
-    /// FLOOR while other programs need memory
-    #[arg(long, value_name = "SIZE", value_parser = memory_range)]
-    memory: MemoryRange,
-    /// Name of the export, once for each PATH. Without it a single PATH has the empty name, and
-    /// several have their file names
-    #[arg(long = "export", value_name = "NAME")]
+    /// Listen on a TCP address: HOST:PORT, or only PORT for this machine. If HOST has several
+    /// addresses, the first that can be used is taken. An address that other machines can reach
+    /// requires TLS
+    #[arg(short = 'p', long, value_name = "ADDR", conflicts_with = "socket",
+          help_heading = WHERE)]
+    listen: Option<Address>,
+    /// Export name, once for each PATH in the same order. By default a single PATH has the empty
+    /// name, and several have their file names
+    #[arg(short = 'x', long = "export", value_name = "NAME", help_heading = WHERE)]
     names: Vec<String>,
     /// Refuse all changes
-    #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+    #[arg(short = 'r', long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
           require_equals = true, default_value_t = false, default_missing_value = "true",
-          hide_default_value = true, hide_possible_values = true)]
+          hide_default_value = true, hide_possible_values = true, help_heading = WHERE)]
     read_only: bool,
-    /// Create PATH with this length if it does not exist
-    #[arg(long, value_name = "SIZE", value_parser = image_size, conflicts_with = "read_only")]
+    /// Create PATH with this length if it does not exist; an existing one must have this length
+    #[arg(long, value_name = "SIZE", value_parser = image_size, conflicts_with = "read_only",
+          help_heading = WHERE)]
     create: Option<u64>,
-    /// Bytes of an object of a volume in a bucket that is created, a power of two from 64K to 8M
+    /// Memory of the server: cached pages, client buffers, threads. The program code takes up to
+    /// 16 MiB more. With FLOOR..SIZE the cache shrinks, down to FLOOR, while other programs need
+    /// memory
+    #[arg(long, value_name = "SIZE", value_parser = memory_range, help_heading = MEMORY)]
+    memory: MemoryRange,
+    /// Maximum number of clients at once [default: 16, fewer if they would take more than a
+    /// quarter of the memory]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024),
+          help_heading = MEMORY)]
+    clients: Option<u16>,
+    /// Read settings from FILE; flags override it. "forebay config print --defaults" lists the keys
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TypedTls,
+    #[command(flatten)]
+    bucket: TypedBucket,
+    #[command(flatten)]
+    flags: ServerFlags,
+}
+
+/// Flags for volumes in buckets.
+#[derive(Args)]
+#[command(next_help_heading = BUCKETS)]
+struct TypedBucket {
+    /// Object size of a volume that --create makes: a power of two from 64K to 8M
     #[arg(long, value_name = "SIZE", value_parser = chunk_size, requires = "create",
-          default_value = "1M", hide_default_value = true)]
+          default_value = "1M")]
     chunk: u32,
-    /// Answer each FLUSH of a volume in a bucket at once, and record them together after this time,
-    /// from 10ms to 60s; a server that is killed loses the last ones. By default a FLUSH is
-    /// answered when it is recorded
+    /// Answer each FLUSH at once and record them together after TIME (10ms to 60s): a crash of the
+    /// server loses the last ones [default: a FLUSH is answered once it is recorded]
     #[arg(long, value_name = "TIME", value_parser = commit_interval,
           conflicts_with = "read_only")]
     commit_interval: Option<Span>,
-    /// The key of an encrypted volume in a bucket; one that is created with a key is encrypted.
-    /// Without this, the variable `FOREBAY_VOLUME_KEY` is taken
-    #[arg(long, value_name = "FILE")]
-    key_file: Option<PathBuf>,
-    /// Serve a volume in a bucket as it was when this snapshot of it was taken, read-only
+    /// Serve the volume as it was when the snapshot NAME was taken, read-only
     #[arg(long, value_name = "NAME", conflicts_with_all = ["create", "commit_interval"])]
     snapshot: Option<SnapshotName>,
-    /// Serve a volume in a bucket read-only while another server writes it, and look for what that
-    /// one has flushed after this time, from 100ms to 60m
+    /// Serve the volume read-only while another server writes it, and look for its changes every
+    /// TIME (100ms to 1h)
     #[arg(long, value_name = "TIME", value_parser = follow_interval,
           conflicts_with_all = ["create", "commit_interval", "snapshot"])]
     follow: Option<Span>,
-    /// Open a volume in a bucket although its last writer has not closed it: that one, should it
-    /// still run, can write no more
+    /// Open the volume although its last writer did not close it, for example after a crash. If
+    /// that writer still runs, it can no longer write
     #[arg(long, action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
           require_equals = true, default_value_t = false, default_missing_value = "true",
           hide_default_value = true, hide_possible_values = true)]
     take_over: bool,
-    /// Objects that the server's own writes made useless are removed from the bucket while they
-    /// have more than this part of the bytes that are needed: a percentage, or off
-    #[arg(long, value_name = "PERCENT", value_parser = dead_percent, default_value = "off",
-          hide_default_value = true)]
+    /// Remove objects that this server's writes have replaced, once they take more than PERCENT of
+    /// the space of the current ones: a percentage, or off
+    #[arg(long, value_name = "PERCENT", value_parser = dead_percent, default_value = "off")]
     garbage: Garbage,
-    #[command(flatten)]
-    flags: ServerFlags,
-    /// Most clients at once: 16, or as many as a quarter of a small memory is enough for
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    clients: Option<u16>,
-    /// Take settings from FILE; flags win over it. forebay config print --defaults shows its keys
+    /// Key of an encrypted volume; with --create the new volume is encrypted with it [default: the
+    /// variable FOREBAY_VOLUME_KEY]
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    key_file: Option<PathBuf>,
 }
 
 #[derive(Args)]
+#[command(next_help_heading = SECURITY)]
 struct TypedTls {
-    /// Demand TLS and a client's certificate, with server-cert.pem, server-key.pem and ca-cert.pem
-    /// in DIR
+    /// Require TLS and a client certificate; DIR has server-cert.pem, server-key.pem and
+    /// ca-cert.pem
     #[arg(long = "tls-certificates", value_name = "DIR",
           conflicts_with_all = ["socket", "certificate", "key", "client_authority"])]
     folder: Option<PathBuf>,
-    /// The server's certificate, in PEM
+    /// Certificate of the server, in PEM
     #[arg(long = "tls-cert", value_name = "FILE",
           requires_all = ["key", "client_authority"], conflicts_with = "socket")]
     certificate: Option<PathBuf>,
-    /// The key of the server's certificate, in PEM
+    /// Private key of that certificate, in PEM
     #[arg(
         long = "tls-key",
         value_name = "FILE",
@@ -128,7 +150,7 @@ struct TypedTls {
         conflicts_with = "socket"
     )]
     key: Option<PathBuf>,
-    /// Certificates of the authorities that sign the clients' certificates, in PEM
+    /// Certificates of the authorities that sign client certificates, in PEM
     #[arg(
         long = "tls-client-ca",
         value_name = "FILE",
@@ -144,10 +166,10 @@ pub(crate) enum ListenAddress {
     /// A unix socket.
     Unix(PathBuf),
     /// A TCP address.
-    Tcp(SocketAddr),
+    Tcp(Address),
     /// A TCP address, for clients that use TLS.
-    Tls(SocketAddr, TlsFiles),
-    /// The socket that whoever started the server made, perhaps for clients that use TLS.
+    Tls(Address, TlsFiles),
+    /// The socket that the starting program made, perhaps for clients that use TLS.
     Given(Option<TlsFiles>),
 }
 
@@ -215,13 +237,13 @@ impl TypedServe {
             (_, Some(address), Some(files)) => ListenAddress::Tls(address, files),
             (_, Some(address), None) => ListenAddress::Tcp(address),
             (Some(_), None, Some(_)) => {
-                let text = "TLS is for --listen; a unix socket is protected by its mode";
+                let text = "--tls-certificates and --tls-cert are for --listen";
                 return Err(refuse("nbd.socket", ErrorKind::ArgumentConflict, text));
             }
             (Some(path), None, None) => ListenAddress::Unix(path),
             (None, None, files) if is_given_socket() => ListenAddress::Given(files),
             (None, None, _) => {
-                let text = "give --socket or --listen, or hand a socket over (LISTEN_FDS)";
+                let text = "give --socket or --listen, or pass a socket (LISTEN_FDS)";
                 return Err(refuse(
                     "nbd.socket",
                     ErrorKind::MissingRequiredArgument,
@@ -236,15 +258,17 @@ impl TypedServe {
             listen,
             memory_bytes: typed.memory.most_bytes,
             floor_bytes: typed.memory.floor_bytes,
-            read_only: typed.read_only || typed.snapshot.is_some() || typed.follow.is_some(),
+            read_only: typed.read_only
+                || typed.bucket.snapshot.is_some()
+                || typed.bucket.follow.is_some(),
             create_bytes: typed.create,
-            chunk_bytes: typed.chunk,
-            commit_interval: typed.commit_interval,
-            key_file: typed.key_file,
-            snapshot: typed.snapshot,
-            follow_interval: typed.follow,
-            take_over: typed.take_over,
-            dead_percent: typed.garbage.0,
+            chunk_bytes: typed.bucket.chunk,
+            commit_interval: typed.bucket.commit_interval,
+            key_file: typed.bucket.key_file,
+            snapshot: typed.bucket.snapshot,
+            follow_interval: typed.bucket.follow,
+            take_over: typed.bucket.take_over,
+            dead_percent: typed.bucket.garbage.0,
             flags: typed.flags,
             clients: typed.clients.map(u64::from),
             tuning: Tuning::default(),
@@ -291,7 +315,7 @@ fn commit_interval(text: &str) -> Result<Span, String> {
 
 fn follow_interval(text: &str) -> Result<Span, String> {
     let allowed = Span::from_millis(100)..=Span::from_secs(3_600);
-    time_within(text, &allowed, "100ms to 60m")
+    time_within(text, &allowed, "100ms to 1h")
 }
 
 fn time_within(text: &str, allowed: &RangeInclusive<Span>, words: &str) -> Result<Span, String> {
@@ -452,11 +476,11 @@ mod tests {
             let common = ["a", "--listen", "[::]:10809", "--memory", "64M"];
             typed(&[&common, more].concat()).map(|arguments| arguments.listen)
         };
-        let address = "[::]:10809".parse().unwrap();
+        let address: Address = "[::]:10809".parse().unwrap();
         let folder = TlsFiles::Folder("pki".into());
         assert_eq!(
             place(&["--tls-certificates", "pki"]).unwrap(),
-            ListenAddress::Tls(address, folder)
+            ListenAddress::Tls(address.clone(), folder)
         );
         let each = ["--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", "a"];
         let files = TlsFiles::Each {

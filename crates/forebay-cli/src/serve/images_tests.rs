@@ -155,7 +155,7 @@ fn a_volume_in_a_folder_is_left_to_the_next_server_or_taken_from_the_last() {
     first.close();
     let (second, _, _) = &opened(&arguments).unwrap();
     let refused = refusal(&[&address], None);
-    assert!(refused.contains("take it over"), "{refused}");
+    assert!(refused.contains("give --take-over"), "{refused}");
     second.report().unwrap();
     arguments.take_over = true;
     let third = opened(&arguments).unwrap();

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod images;
+mod listening;
 mod losses;
 mod memory;
 mod nbd;

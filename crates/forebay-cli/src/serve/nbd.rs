@@ -1,7 +1,8 @@
 //! `forebay serve nbd`: images, served through a cache over a socket.
 
-use super::arguments::{ListenAddress, ServeArguments, TlsFiles};
+use super::arguments::{ListenAddress, ServeArguments};
 use super::images;
+use super::listening::{self, listen};
 use super::losses::Losses;
 use super::memory::{Plan, code_bytes, stores, stores_bytes, threads};
 use super::notices::Notices;
@@ -23,10 +24,8 @@ use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::units::show_bytes;
 use forebay_fuse::raise_descriptor_limit;
-use forebay_nbd::{Export, ListenError, Listener, Notice, Server, ServerSettings, TlsCredentials};
+use forebay_nbd::{Export, Notice, Server, ServerSettings};
 use forebay_rt::{Rt, block_on};
-use listenfd::ListenFd;
-use std::io;
 use std::path::PathBuf;
 
 /// What a client has open: its socket twice, and a bell.
@@ -96,7 +95,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         socket,
         beside: beside(&server, &losses),
     };
-    if let Some(address) = arguments.flags.metrics {
+    if let Some(address) = &arguments.flags.metrics {
         control::start_metrics(address, source(PathBuf::new()))?;
     }
     let control = control::start(arguments.flags.control.as_deref(), source)?;
@@ -124,75 +123,10 @@ fn beside(server: &Arc<Server>, losses: &Losses) -> Box<dyn Fn() -> Beside + Sen
     })
 }
 
-fn listen(place: &ListenAddress) -> Result<Listener, CommandError> {
-    let listener = match place {
-        ListenAddress::Unix(path) => Listener::unix(path),
-        ListenAddress::Tcp(address) => Listener::tcp(*address),
-        ListenAddress::Tls(address, files) => Listener::tls(*address, credentials(files)?),
-        ListenAddress::Given(files) => given(files.as_ref().map(credentials).transpose()?)?,
-    };
-    listener.map_err(not_listening)
-}
-
-fn not_listening(error: ListenError) -> CommandError {
-    match error {
-        ListenError::NotLoopback { address } => CommandError::Served(format!(
-            "{address} can be reached from other machines: give --tls-certificates DIR, or a \
-             loopback address, or --socket"
-        )),
-        error => CommandError::Served(error.to_string()),
-    }
-}
-
-/// The socket that was handed over, as systemd does it.
-fn given(
-    credentials: Option<TlsCredentials>,
-) -> Result<Result<Listener, ListenError>, CommandError> {
-    let refused = |error: io::Error| {
-        CommandError::Served(format!(
-            "the socket that was handed over cannot be used: {error}"
-        ))
-    };
-    let mut sockets = ListenFd::from_env();
-    if sockets.len() != 1 {
-        return Err(CommandError::Served(format!(
-            "{} sockets were handed over to this process (LISTEN_FDS, LISTEN_PID), and it serves \
-             one: give one, or --socket or --listen",
-            sockets.len()
-        )));
-    }
-    if let Ok(Some(listener)) = sockets.take_unix_listener(0) {
-        if credentials.is_some() {
-            return Err(CommandError::Served(
-                "TLS is for TCP, and the socket that was handed over is a unix socket".into(),
-            ));
-        }
-        return Ok(Ok(Listener::given_unix(listener).map_err(refused)?));
-    }
-    let listener = sockets.take_tcp_listener(0).map_err(refused)?;
-    let listener = listener.expect("nobody else takes it");
-    Ok(Listener::given_tcp(listener, credentials))
-}
-
-fn credentials(files: &TlsFiles) -> Result<TlsCredentials, CommandError> {
-    let credentials = match files {
-        TlsFiles::Folder(folder) => TlsCredentials::folder(folder),
-        TlsFiles::Each {
-            certificate,
-            key,
-            client_authority,
-        } => TlsCredentials::load(certificate, key, client_authority),
-    };
-    credentials.map_err(|error| CommandError::Served(error.to_string()))
-}
-
 /// How the memory is divided and the settings of the cache, if this machine can have them.
 fn planned(arguments: &ServeArguments) -> Result<(Plan, Settings), CommandError> {
     machine::check_memory(arguments.memory_bytes, arguments.floor_bytes)?;
-    if let ListenAddress::Tcp(address) = arguments.listen {
-        let refused = |error| CommandError::setting("nbd.listen", &not_listening(error));
-        Listener::check_tcp(address).map_err(refused)?;
-    }
+    listening::check(&arguments.listen)?;
     let plan = plan(arguments)?;
     check_descriptors(arguments, &plan)?;
     let (tuning, stores) = (&arguments.tuning, stores(arguments));
@@ -309,7 +243,7 @@ async fn end(server: &Server, cache: &Cache, losses: &Losses, rt: &Rt) {
         let cut = server.cut_stalled(DRAIN_PATIENCE);
         if cut > 0 {
             say(format_args!(
-                "{cut} clients do not read their answers and are cut off"
+                "{cut} clients do not read their answers and are disconnected"
             ));
         }
         say(format_args!(

@@ -1,4 +1,4 @@
-//! `forebay volume`: volumes in buckets, beside serving them.
+//! `forebay volume`: volumes in buckets, apart from serving them.
 
 pub(crate) mod key;
 
@@ -27,65 +27,100 @@ const PROGRESS_INTERVAL: Span = Span::from_secs(5);
 /// The words that were typed.
 #[derive(Subcommand)]
 pub(crate) enum TypedVolume {
-    /// Show what a volume is, who writes it, and what it takes
+    /// Show a volume's size, objects, last writer and snapshots
+    #[command(after_help = "\
+Examples:
+  forebay volume info s3://backups/vm1")]
     Info(TypedAddress),
-    /// Read everything that a volume consists of and compare checksums
+    /// Read every object of a volume and compare checksums
     ///
-    /// Names each object that is missing or damaged; the exit status is then 1. A writer may go on
-    /// meanwhile.
+    /// Names each object that is missing or damaged; the exit status is then 1. The volume may be
+    /// written meanwhile.
+    #[command(after_help = "\
+Examples:
+  forebay volume check s3://backups/vm1")]
     Check(TypedAddress),
-    /// Remove what nobody needs any more
+    /// Remove objects that the volume no longer needs
     ///
-    /// Objects that were replaced, and records that are in a map, are removed. A writer may go on
-    /// meanwhile. A reader that opened the volume earlier sees it as of then, and may miss what
-    /// was removed.
+    /// Removes replaced objects, and records that a map covers, except those that snapshots hold.
+    /// The volume may be written meanwhile. A server that opened it read-only earlier may then fail
+    /// to read what was removed.
+    #[command(after_help = "\
+Examples:
+  forebay volume gc s3://backups/vm1")]
     Gc(TypedAddress),
-    /// Copy a volume, as of its last FLUSH, to a place where none is
+    /// Copy a volume, as of its last FLUSH, to a place that has none
     ///
-    /// Its writer may go on meanwhile, and so may gc. The copy belongs to nobody. One that was
-    /// interrupted is no volume yet: run the same command again. A copy of a snapshot is a new
-    /// volume; if that was interrupted, remove it first.
+    /// The volume may be written, and gc may run, meanwhile. The copy has no writer. An interrupted
+    /// copy is not a volume yet: run the same command again. A copy of a snapshot is a new volume;
+    /// if it was interrupted, remove it first.
+    #[command(after_help = "\
+Examples:
+  forebay volume copy s3://backups/vm1 folder:///srv/copies/vm1
+  forebay volume copy --snapshot monday s3://backups/vm1 az://backups/vm1")]
     Copy(TypedCopy),
-    /// Make a new volume that shares with this one what it has now
+    /// Make a new volume that shares the present data of this one
     ///
-    /// No data is copied: a snapshot of this volume holds what both share, and each is written
-    /// without the other. Both lie in one bucket, or in folders. Its writer may go on meanwhile.
-    /// If it was interrupted, remove the clone with --force first.
+    /// No data is copied: a snapshot of this volume holds what both share, and after that each is
+    /// written independently. Both must be in the same bucket, or in directories. The volume may be
+    /// written meanwhile. If the command was interrupted, remove the clone with --force first.
+    #[command(after_help = "\
+Examples:
+  forebay volume clone s3://backups/vm1 s3://backups/vm1-test")]
     Clone(TypedClone),
-    /// Copy what a clone shares with its parent, which it needs no more then
+    /// Copy the data that a clone shares with its parent into the clone
     ///
-    /// Stop the clone's server first. If it was interrupted, the same command with --take-over goes
-    /// on.
+    /// The clone no longer needs its parent afterwards. Stop the clone's server first. If the
+    /// command was interrupted, run it again with --take-over.
+    #[command(after_help = "\
+Examples:
+  forebay volume flatten s3://backups/vm1-test")]
     Flatten(TypedFlatten),
-    /// Keep the volume as it is now, under a name
+    /// Keep the present state of a volume under a name
     ///
-    /// Nothing is copied: what the snapshot needs is not removed any more. Its writer may go on
-    /// meanwhile. volume info lists the snapshots, and serve nbd --snapshot serves one.
+    /// No data is copied: objects that the snapshot needs are no longer removed. The volume may be
+    /// written meanwhile. "volume info" lists the snapshots, and "serve nbd --snapshot" serves one.
+    #[command(after_help = "\
+Examples:
+  forebay volume snapshot s3://backups/vm1 before-upgrade
+  forebay volume snapshot --remove s3://backups/vm1 before-upgrade")]
     Snapshot(TypedSnapshot),
-    /// Give the volume the state of a snapshot again
+    /// Return a volume to the state of a snapshot
     ///
-    /// What differs is written again, and takes effect all at once. Stop the volume's server first,
-    /// and take a snapshot if the present state may be needed.
+    /// Data that differs is written again and takes effect all at once. Stop the volume's server
+    /// first, and take a snapshot if you may need the present state.
+    #[command(after_help = "\
+Examples:
+  forebay volume rollback s3://backups/vm1 before-upgrade")]
     Rollback(TypedRollback),
-    /// Make the volume longer or shorter
+    /// Make a volume longer or shorter
     ///
-    /// What is added is zeros. Stop the volume's server first.
+    /// Added bytes are zeros. Stop the volume's server first.
+    #[command(after_help = "\
+Examples:
+  forebay volume resize s3://backups/vm1 3T
+  forebay volume resize --shrink s3://backups/vm1 1T")]
     Resize(TypedResize),
     /// Change the key of an encrypted volume
     ///
-    /// The old key does not open it any more. No data is written again, and its server may go on
-    /// meanwhile. A change that was interrupted is completed by the same command.
+    /// The old key no longer opens the volume. No data is written again, and its server may run
+    /// meanwhile. To complete an interrupted change, run the same command again.
+    #[command(after_help = "\
+Examples:
+  forebay volume key --key-file old.key --new-key-file new.key s3://backups/vm2")]
     Key(TypedKey),
     /// Remove a volume with all its data
     ///
-    /// A volume that a server has, or had and did not close, stays.
+    /// A volume that a server has open, or did not close, is not removed without --force.
+    #[command(after_help = "\
+Examples:
+  forebay volume remove s3://backups/vm1-test")]
     Remove(TypedRemoval),
 }
 
 #[derive(Args)]
 pub(crate) struct TypedAddress {
-    /// The volume, as s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX or
-    /// folder:///DIR
+    /// The volume: s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX or folder:///DIR
     #[arg(value_name = "VOLUME")]
     address: OsString,
 }
@@ -94,14 +129,14 @@ pub(crate) struct TypedAddress {
 pub(crate) struct TypedCopy {
     #[command(flatten)]
     from: TypedAddress,
-    /// Where the copy goes, in the same form; another service will do
+    /// The place of the copy, in the same form; it may be at another service
     #[arg(value_name = "COPY")]
     to: OsString,
     /// Copy this snapshot of the volume
     #[arg(long, value_name = "NAME")]
     snapshot: Option<SnapshotName>,
-    /// The key of the volume, if it is encrypted, for a copy of a snapshot; the copy has the same.
-    /// Without this, the variable `FOREBAY_VOLUME_KEY` is taken
+    /// Key of the volume, if it is encrypted, to copy a snapshot; the copy has the same key
+    /// [default: the variable FOREBAY_VOLUME_KEY]
     #[arg(long, value_name = "FILE", requires = "snapshot")]
     key_file: Option<PathBuf>,
 }
@@ -110,7 +145,7 @@ pub(crate) struct TypedCopy {
 pub(crate) struct TypedClone {
     #[command(flatten)]
     parent: TypedAddress,
-    /// Where the clone goes, in the same form
+    /// The place of the clone, in the same form
     #[arg(value_name = "CLONE")]
     clone: OsString,
     /// Clone the volume as it was when this snapshot was taken
@@ -122,7 +157,7 @@ pub(crate) struct TypedClone {
 pub(crate) struct TypedFlatten {
     #[command(flatten)]
     clone: TypedAddress,
-    /// Do it although the last writer has not closed the clone
+    /// Proceed although the last writer did not close the clone
     #[arg(long)]
     take_over: bool,
 }
@@ -131,13 +166,13 @@ pub(crate) struct TypedFlatten {
 pub(crate) struct TypedSnapshot {
     #[command(flatten)]
     volume: TypedAddress,
-    /// Up to 64 letters, digits, '-', '_' and '.'
+    /// Name of the snapshot: up to 64 letters, digits, '-', '_' and '.'
     #[arg(value_name = "NAME")]
     name: SnapshotName,
-    /// Remove the snapshot of that name
+    /// Remove the snapshot with that name
     #[arg(long)]
     remove: bool,
-    /// Remove it although a clone may need it
+    /// Remove it even if a clone may need it
     #[arg(long, requires = "remove")]
     force: bool,
 }
@@ -146,14 +181,13 @@ pub(crate) struct TypedSnapshot {
 pub(crate) struct TypedRollback {
     #[command(flatten)]
     volume: TypedAddress,
-    /// The name of the snapshot
+    /// Name of the snapshot
     #[arg(value_name = "NAME")]
     name: SnapshotName,
-    /// The key of the volume, if it is encrypted. Without this, the variable `FOREBAY_VOLUME_KEY`
-    /// is taken
+    /// Key of the volume, if it is encrypted [default: the variable FOREBAY_VOLUME_KEY]
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Do it although the last writer has not closed the volume
+    /// Proceed although the last writer did not close the volume
     #[arg(long)]
     take_over: bool,
 }
@@ -165,14 +199,13 @@ pub(crate) struct TypedResize {
     /// The new length
     #[arg(value_name = "SIZE", value_parser = parse_size)]
     length_bytes: u64,
-    /// Make it shorter: what lies past SIZE is lost, but for what snapshots hold
+    /// Allow a shorter length: data past SIZE is lost, except from snapshots
     #[arg(long)]
     shrink: bool,
-    /// The key of the volume, if it is encrypted. Without this, the variable `FOREBAY_VOLUME_KEY`
-    /// is taken
+    /// Key of the volume, if it is encrypted [default: the variable FOREBAY_VOLUME_KEY]
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Do it although the last writer has not closed the volume
+    /// Proceed although the last writer did not close the volume
     #[arg(long)]
     take_over: bool,
 }
@@ -181,11 +214,11 @@ pub(crate) struct TypedResize {
 pub(crate) struct TypedKey {
     #[command(flatten)]
     volume: TypedAddress,
-    /// The key that opens it until now: 64 hexadecimal digits, or 32 random bytes. Without this,
-    /// the variable `FOREBAY_VOLUME_KEY` is taken
+    /// The present key: 64 hexadecimal digits, or 32 random bytes [default: the variable
+    /// FOREBAY_VOLUME_KEY]
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// The key that opens it from now on
+    /// The new key
     #[arg(long, value_name = "FILE")]
     new_key_file: PathBuf,
 }
@@ -194,7 +227,7 @@ pub(crate) struct TypedKey {
 pub(crate) struct TypedRemoval {
     #[command(flatten)]
     volume: TypedAddress,
-    /// Remove it although a server has it or did not close it, or it is damaged
+    /// Remove it even if a server has it open or did not close it, or if it is damaged
     #[arg(long)]
     force: bool,
 }

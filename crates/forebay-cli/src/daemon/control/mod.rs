@@ -15,13 +15,14 @@ mod turns;
 pub(crate) use answers::Source;
 pub(crate) use feed::Feed;
 
+use crate::daemon::address::Address;
 use crate::daemon::say::say;
 use crate::error::CommandError;
 use forebay_control::place;
 use forebay_nbd::PrivateSocket;
 use listener::Listener;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 /// The control socket of this process. Its path is removed with it.
@@ -67,15 +68,18 @@ fn listen(path: &Path, source: impl FnOnce(PathBuf) -> Source) -> Result<Control
 
 /// Answers requests for metrics at `address`, and announces it, with the port that was chosen if it
 /// was 0, and who can read them.
-pub(crate) fn start_metrics(address: SocketAddr, source: Source) -> Result<(), CommandError> {
+pub(crate) fn start_metrics(address: &Address, source: Source) -> Result<(), CommandError> {
     let failed = || CommandError::system("listen for metrics");
-    let listener = TcpListener::bind(address).map_err(failed())?;
+    let refused = |error| CommandError::Served(format!("--metrics: cannot use {address}: {error}"));
+    let found = address.resolve().map_err(refused)?;
+    // The first that can be used, which is reported.
+    let listener = TcpListener::bind(&found[..]).map_err(refused)?;
     listener.set_nonblocking(true).map_err(failed())?;
     let bound = listener.local_addr().map_err(failed())?;
     answer("metrics", listener, source).map_err(failed())?;
     say(format_args!("metrics at http://{bound}/metrics"));
     if !bound.ip().is_loopback() {
-        say("everybody that can reach this address gets them, without a password");
+        say("everyone who can reach this address can read the metrics, without a password");
     }
     Ok(())
 }
