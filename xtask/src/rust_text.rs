@@ -12,17 +12,21 @@ pub(crate) struct RustText {
     pub(crate) code: String,
     /// The comments alone.
     pub(crate) comments: String,
+    /// The quoted strings, each with the byte at which it starts, as they are written.
+    pub(crate) strings: Vec<(usize, String)>,
     test_lines: Vec<bool>,
 }
 
 impl RustText {
     /// Scans the file at `path` with the content `text`.
     pub(crate) fn new(path: &str, text: &str) -> RustText {
-        let (code, comments) = Scanner::new(text).split();
+        let (code, comments, strings) = Scanner::new(text).split();
         let test_lines = find_test_lines(path, &code);
+        let content = |(start, end): (usize, usize)| (start, text[start + 1..end - 1].to_owned());
         RustText {
             code,
             comments,
+            strings: strings.into_iter().map(content).collect(),
             test_lines,
         }
     }
@@ -130,7 +134,9 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn split(mut self) -> (String, String) {
+    /// The code, the comments, and where the quoted strings start and end.
+    fn split(mut self) -> (String, String, Vec<(usize, usize)>) {
+        let mut strings = Vec::new();
         while self.at < self.text.len() {
             let rest = &self.text[self.at..];
             if rest.starts_with(b"//") {
@@ -139,13 +145,16 @@ impl<'a> Scanner<'a> {
             } else if rest.starts_with(b"/*") {
                 self.take(block_comment_length(rest), Kind::Comment);
             } else if let Some(length) = self.literal_length() {
+                if rest[0] == b'"' && length >= 2 {
+                    strings.push((self.at, self.at + length));
+                }
                 self.take(length, Kind::Literal);
             } else {
                 self.take(1, Kind::Code);
             }
         }
         let ascii = |bytes| String::from_utf8(bytes).expect("what is kept was made ASCII");
-        (ascii(self.code), ascii(self.comments))
+        (ascii(self.code), ascii(self.comments), strings)
     }
 
     fn take(&mut self, length: usize, kind: Kind) {

@@ -38,8 +38,8 @@ pub enum BucketError {
     NoClone,
     /// A clone needs what was to be removed.
     #[error(
-        "a clone needs its snapshot {snapshot}; remove or flatten the clone first, or say --force \
-         if there is no clone any more"
+        "a clone needs its snapshot {snapshot}; remove or flatten the clone first, or give --force \
+         if the clone is gone"
     )]
     HasClone {
         /// What holds it.
@@ -47,8 +47,8 @@ pub enum BucketError {
     },
     /// A new length is less than what the volume has.
     #[error(
-        "it has {found_bytes} bytes, and what lies past {asked_bytes} bytes would be lost; say so \
-         with --shrink"
+        "it has {found_bytes} bytes, and what lies past {asked_bytes} bytes would be lost; allow \
+         that with --shrink"
     )]
     Shrinks {
         /// Its length.

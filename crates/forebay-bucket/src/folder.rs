@@ -158,8 +158,8 @@ impl FolderBucket {
 impl Bucket for FolderBucket {
     fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         if self.is_broken.load(Ordering::Acquire) {
-            let text = "the folder could not make something durable; look at its disk, and open \
-                        the volume anew";
+            let text =
+                "the folder could not make data durable; check its disk, and open the volume again";
             return Err(CallError::lasting(text, Failure::Device(5)));
         }
         let answered = match call {

@@ -295,8 +295,8 @@ impl PageClient {
             return Removed::NotNow;
         }
         say(format_args!(
-            "{}: objects that nobody needs cannot be removed and stay: {trouble}; forebay volume \
-             gc removes them",
+            "{}: objects that are no longer needed cannot be removed and stay: {trouble}; forebay \
+             volume gc removes them",
             self.volume.client.name()
         ));
         Removed::Refused

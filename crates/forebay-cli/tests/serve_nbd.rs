@@ -439,11 +439,11 @@ fn an_image_that_is_cut_is_told_at_the_end_which_is_a_failure() {
     image.set_len(1 << 20).unwrap();
     let text = served.end(1);
     assert!(
-        text.contains("disk.img: was cut by another program"),
+        text.contains("disk.img: was truncated by another program"),
         "{text}"
     );
     assert!(
-        text.contains("disk.img: was cut while it was served"),
+        text.contains("disk.img: was truncated while it was served"),
         "{text}"
     );
 }

@@ -307,11 +307,13 @@ mod tests {
     #[test]
     fn numbers_and_typed_texts_are_the_same_and_come_back() {
         let typed = json!({
-            "dirty_ratio": "10", "cache_memory": "64M", "dirty_expire": "30s", "store.1.max_ratio": "50",
+            "dirty_ratio": "10", "cache_memory": "64M", "dirty_expire": "30s",
+            "store.1.max_ratio": "50",
             "store.1.strict_limit": "true", "store.0.drain": "2s", "store.1.drain": "off",
         });
         let numbers = json!({
-            "dirty_ratio": 10, "cache_memory": 67_108_864, "dirty_expire": "30s", "store.1.max_ratio": 50,
+            "dirty_ratio": 10, "cache_memory": 67_108_864, "dirty_expire": "30s",
+            "store.1.max_ratio": 50,
             "store.1.strict_limit": true, "store.0.drain": "2s", "store.1.drain": "off",
         });
         let changes = read(typed).unwrap();

@@ -29,8 +29,8 @@ pub fn of_this_process() -> Option<io::Result<PathBuf>> {
     }))
 }
 
-/// The sockets at which a server answers: this user's, and those of services. This user's sockets of
-/// processes that were killed are removed.
+/// The sockets at which a server answers: this user's, and those of services. This user's sockets
+/// of processes that were killed are removed.
 pub fn answering() -> Vec<PathBuf> {
     let own = folder().map_or_else(Vec::new, |folder| answering_in(&folder));
     let services = answering_services(Path::new(SERVICES)).into_iter();

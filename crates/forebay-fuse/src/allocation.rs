@@ -212,8 +212,8 @@ impl Allocation {
             ("no room is left for", "make room")
         };
         say(format_args!(
-            "{}: {lacks} {} (error {}): writes that need more are refused, and what was taken \
-             before is kept and tried again; {remedy} there",
+            "{}: {lacks} {} (error {}): writes that need more are refused, and accepted \
+             data is kept and tried again; {remedy} there",
             self.rooms.source.display(),
             name_of(inode).display(),
             errno.raw_os_error(),

@@ -122,7 +122,7 @@ impl Contents {
 
 fn say_loss(inode: &Inode, errno: Errno) {
     say(format_args!(
-        "{}: what was written since its last good sync may be lost (error {}); look at the device \
+        "{}: data written since its last successful sync may be lost (error {}); check the device \
          and write it again",
         name_of(inode).display(),
         errno.raw_os_error(),

@@ -134,9 +134,7 @@ fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "; name an existing folder, and look whether /dev/fuse is there",
         io::ErrorKind::NotADirectory => "; name a folder",
-        io::ErrorKind::NotConnected => {
-            "; a mount there was killed: take it away with fusermount3 -u"
-        }
+        io::ErrorKind::NotConnected => "; a mount there was killed: remove it with fusermount3 -u",
         io::ErrorKind::PermissionDenied => {
             "; name a folder of your own, and for --allow-other put user_allow_other into \
              /etc/fuse.conf"

@@ -127,7 +127,7 @@ impl fmt::Display for Failure {
             Failure::OutOfRange => "the range is outside of the store",
             Failure::Unsupported => "the store cannot do this",
             Failure::NoAnswer => "the store did not answer in time",
-            Failure::Forgotten => "the store started anew and may have forgotten it",
+            Failure::Forgotten => "the store restarted and may have lost it",
             Failure::Fenced => "another writer has taken it over",
             Failure::Dropped => "the store dropped the request without an answer",
             Failure::Panicked => "the store panicked",
@@ -159,7 +159,7 @@ impl fmt::Display for StoreError {
                 | Failure::Panicked
         );
         let advice = if at.kind == IoKind::Commit && may_have_lost {
-            "what was written since the last good sync may be lost; open it anew and write it again"
+            "data written since the last successful sync may be lost; open it and write it again"
         } else {
             advice
         };
@@ -213,8 +213,8 @@ mod tests {
         };
         assert_eq!(
             request.error(Failure::Device(5)).to_string(),
-            "Commit of 0 bytes at 0 of object 3: the device answered with error 5; what was \
-             written since the last good sync may be lost; open it anew and write it again"
+            "Commit of 0 bytes at 0 of object 3: the device answered with error 5; data \
+             written since the last successful sync may be lost; open it and write it again"
         );
     }
 
@@ -228,7 +228,7 @@ mod tests {
         };
         assert_eq!(
             request.error(Failure::Forgotten).to_string(),
-            "Commit of 0 bytes at 0 of object 3: the store started anew and may have forgotten it; \
+            "Commit of 0 bytes at 0 of object 3: the store restarted and may have lost it; \
              write it again"
         );
         assert!(Failure::Forgotten.is_transient());

@@ -8,6 +8,7 @@ mod leftovers;
 mod mutations;
 mod pages;
 mod rooms;
+mod runbook;
 mod sizes;
 mod switches;
 mod text;
@@ -54,6 +55,7 @@ const RULES: &[Rule] = &[
     rooms::check,
     invariants::check,
     pages::check,
+    runbook::check,
     imports::check,
     citations::check,
     mutations::check,

@@ -1,6 +1,7 @@
 //! The flags that every server has.
 
 use super::address::Address;
+use super::headings::{PROMISES, WATCHING};
 use super::patience::answer_time;
 use super::promises::Promises;
 use clap::Args;
@@ -14,14 +15,6 @@ pub(crate) fn socket_path() -> impl TypedValueParser<Value = PathBuf> {
     let checked = |path: PathBuf| PrivateSocket::check_path(&path).map(|()| path);
     PathBufValueParser::new().try_map(checked)
 }
-
-/// Groups of flags in help and manuals.
-pub(crate) const WHERE: &str = "Where";
-pub(crate) const MEMORY: &str = "Memory";
-pub(crate) const PROMISES: &str = "Promises";
-pub(crate) const SECURITY: &str = "Security";
-pub(crate) const BUCKETS: &str = "Bucket volumes";
-pub(crate) const WATCHING: &str = "Watching";
 
 /// The flags that every server has.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]

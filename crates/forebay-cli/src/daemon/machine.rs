@@ -50,7 +50,8 @@ impl Limits {
         let least = least.filter(|&bytes| bytes < most_bytes);
         Ok(least.map(|bytes| {
             format!(
-                "--memory goes up to {}, and no more than {} can be there: the cache stays below",
+                "--memory allows up to {}, and at most {} can be had here: the cache stays below \
+                 that",
                 show_bytes(most_bytes),
                 show_bytes(bytes),
             )
@@ -129,7 +130,7 @@ mod tests {
         assert!(limits.judge_range(201 * MIB, 300 * MIB).is_err());
         assert_eq!(limits.judge_range(64 * MIB, 190 * MIB).unwrap(), None);
         let over = limits.judge_range(64 * MIB, 300 * MIB).unwrap();
-        assert!(over.is_some_and(|text| text.contains("no more than 200 MiB can be there")));
+        assert!(over.is_some_and(|text| text.contains("at most 200 MiB can be had here")));
         let unknown = Limits {
             machine_bytes: None,
             group_bytes: None,

@@ -13,7 +13,7 @@ use rustix::process::configure_io_flusher_behavior;
 pub(crate) fn become_flusher() -> Option<String> {
     configure_io_flusher_behavior(true)
         .err()
-        .map(|errno| format!("not marked as part of write-back ({errno}): needs CAP_SYS_RESOURCE"))
+        .map(|errno| format!("not marked as part of writeback ({errno}): needs CAP_SYS_RESOURCE"))
 }
 
 /// Locks memory as soon as it is used: code that must not wait for memory touches it first. So

@@ -5,6 +5,7 @@ pub(crate) mod budget;
 pub(crate) mod control;
 pub(crate) mod ending;
 pub(crate) mod flags;
+pub(crate) mod headings;
 pub(crate) mod heap;
 pub(crate) mod left;
 pub(crate) mod limits;

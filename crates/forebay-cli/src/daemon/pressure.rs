@@ -147,7 +147,7 @@ impl Pressure {
         let elapsed_us = self.since.elapsed().as_micros();
         (self.stalled_us, self.since) = (now_us, Stopwatch::start());
         let Some(was_event) = was_event else {
-            say("the kernel reports no pressure any more: the cache goes by what is free");
+            say("the kernel no longer reports pressure: the cache follows the free memory");
             self.trigger = None;
             return false;
         };
@@ -188,7 +188,7 @@ impl std::fmt::Display for Pressure {
         match (&self.path, &self.trigger) {
             (None, _) => write!(f, "the kernel does not report pressure"),
             (Some(path), Some(_)) => write!(f, "woken by {}", path.display()),
-            (Some(path), None) => write!(f, "{} takes no trigger and is read", path.display()),
+            (Some(path), None) => write!(f, "{} accepts no trigger and is polled", path.display()),
         }
     }
 }
@@ -236,7 +236,7 @@ mod tests {
         assert!(
             pressure
                 .to_string()
-                .ends_with("takes no trigger and is read")
+                .ends_with("accepts no trigger and is polled")
         );
         assert_eq!(
             Pressure::open(None).to_string(),

@@ -1,6 +1,6 @@
 //! Promises in seconds: the flags that make them, and what is reported of their cost.
 
-use crate::daemon::flags::PROMISES;
+use crate::daemon::headings::PROMISES;
 use crate::daemon::say::say;
 use clap::Args;
 use forebay::settings::BackingSettings;
@@ -86,7 +86,7 @@ impl Said {
             let limit = show_bytes(byte_of(drain.limit));
             return Some(format!(
                 "the dirty limit of {limit} is less than store {bdi} writes in {promise}: the \
-                 promise changes nothing"
+                 promise has no effect"
             ));
         }
         if drain.is_costly && !self.cost {

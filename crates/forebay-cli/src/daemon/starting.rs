@@ -32,7 +32,7 @@ fn speak_until(is_over: &AtomicBool, memory_bytes: u64) {
             let taken = resident_bytes().map_or_else(|| "a part".to_owned(), show_bytes);
             let wanted = show_bytes(memory_bytes);
             say(format_args!(
-                "starting: {taken} of {wanted} of memory are taken"
+                "starting: {taken} of {wanted} of memory allocated"
             ));
         }
         pause_current(LOOK);

@@ -44,7 +44,7 @@ fn of_store(number: usize, store: &BackingStatistics) -> String {
         seconds => format!("; no answer for {seconds} s"),
     };
     format!(
-        "status: store {number}: {} to write, {} on their way in {} requests, {} a second{silence}",
+        "status: store {number}: {} to write, {} on their way in {} requests, {}/s{silence}",
         show_pages(store.reclaimable),
         show_pages(store.writeback),
         store.writes_in_flight,

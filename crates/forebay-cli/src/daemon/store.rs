@@ -24,8 +24,8 @@ pub(crate) fn usable(
         BuildError::FloorTooSmall { needed_bytes, .. } => {
             let least = show_bytes((needed_bytes + beside_bytes).next_multiple_of(1 << 20));
             let text = format!(
-                "the floor of --memory is too small: with what the server has beside its cache, \
-                 which stays, it has to be at least {least}"
+                "the FLOOR of --memory is too small: with what the server needs in addition to its \
+                 cache, it has to be at least {least}"
             );
             CommandError::setting("memory", &text)
         }

@@ -84,7 +84,7 @@ pub(crate) fn report_troubles(cache: &Cache) -> impl FnMut(&Statistics) -> bool 
         let long = waits.filter(|wait| wait.waited >= LONG_WAIT).find(is_well);
         match long {
             Some(wait) if !is_long => say(long_wait(&cache, &wait)),
-            None if is_long => say("no caller waits for longer than 30 s any more"),
+            None if is_long => say("no caller waits longer than 30 s now"),
             _ => {}
         }
         is_long = long.is_some();
@@ -97,7 +97,7 @@ fn long_wait(cache: &Cache, wait: &OpenWait) -> String {
     let (caller, cause) = (cache.caller(wait.caller), wait.cause.name());
     let of = wait.bdi.map(|bdi| format!(" of {}", cache.store_name(bdi)));
     let (of, seconds) = (of.unwrap_or_default(), wait.waited.as_millis() / 1_000);
-    format!("{caller} has waited for {seconds} s: {cause}{of}; ask forebay why")
+    format!("{caller} has waited for {seconds} s: {cause}{of}; run forebay why")
 }
 
 #[cfg(test)]

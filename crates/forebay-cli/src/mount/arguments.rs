@@ -2,7 +2,8 @@
 
 use crate::config::Tuning;
 use crate::daemon::budget::{MemoryRange, memory_range};
-use crate::daemon::flags::{MEMORY, PROMISES, SECURITY, ServerFlags, WHERE};
+use crate::daemon::flags::ServerFlags;
+use crate::daemon::headings::{MEMORY, PROMISES, SECURITY, WHERE};
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory};

@@ -46,7 +46,7 @@ pub(super) fn start() -> Result<(), CommandError> {
 /// that gives up a start wants no mount later.
 pub(super) fn end_with_starter() -> Result<(), CommandError> {
     let failed = |errno: rustix::io::Errno| {
-        CommandError::system("hear of the end of the start")(errno.into())
+        CommandError::system("watch the process that started it")(errno.into())
     };
     let starter = rustix::process::getppid();
     let signal = Some(rustix::process::Signal::TERM);
@@ -76,8 +76,7 @@ pub(super) fn leave_session() -> Result<(), CommandError> {
 /// that waits for the end of a pipe would wait for the end of the mount. If a stream is a file, it
 /// stays open for messages.
 pub(super) fn let_go_of_streams() -> Result<(), CommandError> {
-    let failed =
-        |errno: rustix::io::Errno| CommandError::system("let go of a stream")(errno.into());
+    let failed = |errno: rustix::io::Errno| CommandError::system("close a stream")(errno.into());
     let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
     let nothing =
         rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()).map_err(failed)?;

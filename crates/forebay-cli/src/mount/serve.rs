@@ -236,9 +236,9 @@ fn announce(arguments: &MountArguments, shares: &Shares) {
         ""
     };
     say(format_args!(
-        "{} is mounted at {}{only}, {} of memory, {} of it for pages; the program and the stacks \
-         of its threads take up to {} beside it, and folders that the kernel knows {} bytes each \
-         beyond the first {}",
+        "{} is mounted at {}{only}, {} of memory, {} of it for pages; program code and thread \
+         stacks take up to {} more, and directories that the kernel knows {} bytes each beyond the \
+         first {}",
         arguments.source.display(),
         arguments.mount_point.display(),
         show_bytes(arguments.memory_bytes),
@@ -285,8 +285,8 @@ async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
             .is_err()
         {
             say(
-                "bytes that programs stored to mapped files could not be fetched in time and are \
-                 partly lost; end such programs before the mount",
+                "data that programs stored in mapped files could not be fetched in time and is \
+                 partly lost; end such programs before unmounting",
             );
         }
     }
@@ -305,7 +305,7 @@ async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
 fn how_to_go_on(statistics: &Statistics) -> String {
     let process = std::process::id();
     format!(
-        "{} are kept in memory: once the source takes them (make room there, or mend it) this \
+        "{} are kept in memory: once the source takes them (make room there, or repair it) this \
          process, {process}, writes them and ends; to give them up interrupt it twice: kill -INT \
          {process}",
         show_bytes(statistics.dirty() * PAGE_BYTES as u64)
@@ -315,7 +315,7 @@ fn how_to_go_on(statistics: &Statistics) -> String {
 async fn take_mapped(mount: &Mount) {
     if let Err(error) = mount.take_mapped().await {
         say(format_args!(
-            "cannot fetch the bytes stored to mapped files: {error}"
+            "cannot fetch the data stored in mapped files: {error}"
         ));
     }
 }

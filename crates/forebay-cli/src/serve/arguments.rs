@@ -3,7 +3,8 @@
 use crate::config::{Tuning, export_key};
 use crate::daemon::address::Address;
 use crate::daemon::budget::{MemoryRange, memory_range};
-use crate::daemon::flags::{BUCKETS, MEMORY, SECURITY, ServerFlags, WHERE, socket_path};
+use crate::daemon::flags::{ServerFlags, socket_path};
+use crate::daemon::headings::{BUCKETS, MEMORY, SECURITY, WHERE};
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, Subcommand};
@@ -25,11 +26,11 @@ pub(crate) struct TypedServe {
 enum TypedFront {
     /// Serve disk images, devices and bucket volumes over NBD
     ///
-    /// Serves each PATH through a cache of a fixed size, to qemu, the kernel, fio, nbdcopy and other
-    /// NBD clients. Writes return once they are in memory and are written back in the background;
-    /// FLUSH and FUA make them durable. On SIGTERM, SIGHUP or SIGINT the server finishes pending
-    /// requests, writes everything back, and reports how much is left. A second SIGINT makes it
-    /// give up and report what was not written.
+    /// Serves each PATH through a cache of a fixed size, to qemu, the kernel, fio, nbdcopy and
+    /// other NBD clients. Writes return once they are in memory and are written back in the
+    /// background; FLUSH and FUA make them durable. On SIGTERM, SIGHUP or SIGINT the server
+    /// finishes pending requests, writes everything back, and reports how much is left. A second
+    /// SIGINT makes it give up and report what was not written.
     #[command(after_help = "\
 Examples:
   forebay serve nbd disk.img --create 20G --memory 512M --socket disk.sock
@@ -236,7 +237,7 @@ impl TypedServe {
             (_, Some(address), Some(files)) => ListenAddress::Tls(address, files),
             (_, Some(address), None) => ListenAddress::Tcp(address),
             (Some(_), None, Some(_)) => {
-                let text = "--tls-certificates and --tls-cert need --listen; the mode of a Unix socket protects it";
+                let text = "--tls-certificates and --tls-cert are for --listen";
                 return Err(refuse("nbd.socket", ErrorKind::ArgumentConflict, text));
             }
             (Some(path), None, None) => ListenAddress::Unix(path),

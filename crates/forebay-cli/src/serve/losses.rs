@@ -40,8 +40,8 @@ impl Image {
     fn look_for_cut(&self) {
         if self.medium.is_cut() && !self.was_cut.swap(true, Ordering::Relaxed) {
             say(format_args!(
-                "{}: was cut by another program; what lay past its end is zeros now, wherever the \
-                 cache does not have it",
+                "{}: was truncated by another program; data past its new end is zeros now, except \
+                 where the cache has it",
                 self.path.display()
             ));
         }
@@ -85,7 +85,7 @@ impl Losses {
             image.was_lost.store(true, Ordering::Relaxed);
             match image.medium.open_anew() {
                 Ok(()) => say(format_args!(
-                    "{}: reopened; bytes written since its last good FLUSH may be lost",
+                    "{}: reopened; data written since the last successful FLUSH may be lost",
                     image.path.display()
                 )),
                 // Its FLUSHes keep failing, and the next client causes the next try.
@@ -122,7 +122,7 @@ impl Losses {
             if let Some(image) = fenced {
                 let path = image.path.display();
                 say(format_args!(
-                    "{path}: it is another server's now; this one ends"
+                    "{path}: another server has taken it over; this server ends"
                 ));
                 ending.open();
             }
@@ -209,14 +209,14 @@ impl Losses {
         });
         if !cut.is_empty() {
             return Err(CommandError::Served(format!(
-                "{cut}: was cut while it was served; bytes that nobody wrote since are zeros"
+                "{cut}: was truncated while it was served; bytes not written since then are zeros"
             )));
         }
         let fenced = self.paths_of(Image::is_fenced);
         if !fenced.is_empty() {
             return Err(CommandError::Served(format!(
-                "{fenced}: another server has taken it over; bytes written since the last good \
-                 FLUSH before that are not in it"
+                "{fenced}: another server has taken it over; data written since the last FLUSH \
+                 before that is not in it"
             )));
         }
         let lost = self.paths_of(|image| image.is_lost() || image.was_lost.load(Ordering::Relaxed));
@@ -224,8 +224,8 @@ impl Losses {
             return Ok(());
         }
         Err(CommandError::Served(format!(
-            "{lost}: the disk took bytes and could not make them durable; bytes written since \
-             the last good FLUSH before that may be lost: check the disk, and write them again"
+            "{lost}: the disk accepted data and could not make it durable; data written since the \
+             last successful FLUSH may be lost: check the disk, and write it again"
         )))
     }
 

@@ -243,7 +243,7 @@ async fn end(server: &Server, cache: &Cache, losses: &Losses, rt: &Rt) {
         let cut = server.cut_stalled(DRAIN_PATIENCE);
         if cut > 0 {
             say(format_args!(
-                "{cut} clients do not read their answers and are cut off"
+                "{cut} clients do not read their answers and are disconnected"
             ));
         }
         say(format_args!(
