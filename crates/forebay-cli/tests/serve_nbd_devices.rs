@@ -102,7 +102,7 @@ fn lossy_server(disk: &LossyDisk, folder: &Path) -> (Served, Client) {
 
 fn assert_ends_with_a_loss(served: Served, disk: &LossyDisk) {
     let text = served.end(1);
-    let named = format!("{}: the disk took bytes", disk.device.display());
+    let named = format!("{}: the disk accepted data", disk.device.display());
     assert!(text.contains(&named), "{text}");
 }
 

@@ -232,7 +232,7 @@ fn a_volume_becomes_longer_and_shorter() {
     server.end(0);
     let text = refused(&["resize", &address, "8M", "--key-file", &key], 1);
     assert!(
-        text.contains("would be lost; say so with --shrink"),
+        text.contains("would be lost; allow that with --shrink"),
         "{text}"
     );
     done(&["resize", &address, "8M", "--shrink", "--key-file", &key]);

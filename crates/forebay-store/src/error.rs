@@ -159,7 +159,7 @@ impl fmt::Display for StoreError {
                 | Failure::Panicked
         );
         let advice = if at.kind == IoKind::Commit && may_have_lost {
-            "what was written since the last good sync may be lost; open it anew and write it again"
+            "data written since the last successful sync may be lost; open it and write it again"
         } else {
             advice
         };
@@ -213,8 +213,8 @@ mod tests {
         };
         assert_eq!(
             request.error(Failure::Device(5)).to_string(),
-            "Commit of 0 bytes at 0 of object 3: the device answered with error 5; what was \
-             written since the last good sync may be lost; open it anew and write it again"
+            "Commit of 0 bytes at 0 of object 3: the device answered with error 5; data \
+             written since the last successful sync may be lost; open it and write it again"
         );
     }
 

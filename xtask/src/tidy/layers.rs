@@ -30,8 +30,9 @@ forebay-block: forebay-base forebay-rt forebay-store forebay
 forebay-nbd: forebay-base forebay-rt forebay-store forebay forebay-block
 forebay-fuse: forebay-base forebay-rt forebay-store forebay-engine forebay
 forebay-bench: forebay-base forebay-law forebay-host forebay-rt forebay-store forebay forebay-fuse
-forebay-cli: forebay-base forebay-rt forebay-host forebay-store forebay forebay-block \
-    forebay-bucket forebay-control forebay-demo forebay-fuse forebay-nbd forebay-volume
+forebay-cli: forebay-base forebay-chart forebay-rt forebay-host forebay-store forebay \
+    forebay-block forebay-bucket forebay-control forebay-demo forebay-fuse forebay-nbd \
+    forebay-volume
 forebay-lab-cli: forebay-base forebay-rt forebay-host forebay-kernels forebay-bench \
     forebay-control forebay-lab
 xtask:

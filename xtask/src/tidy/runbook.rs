@@ -74,6 +74,7 @@ const ANSWERS: &[&str] = &[
     "daemon/metrics",
     "daemon/control/answers",
     "daemon/control/request",
+    "daemon/page",
 ];
 
 /// What stands before a string that is no message.

@@ -24,8 +24,8 @@ pub(crate) struct ServerFlags {
     /// Fail requests that the storage has not answered for TIME [default: wait for the storage]
     #[arg(long, value_name = "TIME", value_parser = answer_time, help_heading = PROMISES)]
     pub(crate) answer_timeout: Option<Span>,
-    /// Serve OpenMetrics at http://ADDR/metrics. ADDR is HOST:PORT, or only PORT for this machine;
-    /// everyone who can reach it can read the metrics
+    /// Serve OpenMetrics at http://ADDR/metrics and a status page at http://ADDR/. ADDR is
+    /// HOST:PORT, or only PORT for this machine; everyone who can reach it can read both
     #[arg(long, value_name = "ADDR", help_heading = WATCHING)]
     pub(crate) metrics: Option<Address>,
     /// Answer "forebay why", "top" and "set" on a Unix socket that only this user and root can

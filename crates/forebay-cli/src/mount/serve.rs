@@ -4,6 +4,7 @@ use super::arguments::MountArguments;
 use super::{background, waiting};
 use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, write_all};
+use crate::daemon::history::History;
 use crate::daemon::left::Left;
 use crate::daemon::looks::Looks;
 use crate::daemon::metrics::Beside;
@@ -53,7 +54,8 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     let rt = Rt::real();
     let shares = Shares::of(arguments.memory_bytes);
     let feed = Arc::new(Feed::default());
-    let parts = parts_of(arguments, &rt, feed.clone())?;
+    let history = History::default();
+    let parts = parts_of(arguments, &rt, feed.clone(), &history)?;
     let cache = parts.cache.clone();
     let mount = Arc::new(waiting::start(&mount_of(arguments, shares), &parts)?);
     let is_written = Arc::new(Mutex::new(false));
@@ -69,6 +71,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         cache: cache.clone(),
         rt: rt.clone(),
         feed: feed.clone(),
+        history: history.clone(),
         served: arguments.mount_point.display().to_string(),
         socket,
         beside: beside(arguments, &mount),
@@ -104,12 +107,14 @@ fn parts_of(
     arguments: &MountArguments,
     rt: &Rt,
     feed: Arc<Feed>,
+    history: &History,
 ) -> Result<MountParts, CommandError> {
     let (settings, of_store) = settings_of(arguments)?;
     let (cache, files, store) = cache_with_files(settings, of_store, rt, feed)?;
     let named = cache.name_store(store.key(), &arguments.source.display().to_string());
     named.expect("the store is of this cache");
     let looks = Looks::default().with(report_troubles(&cache));
+    let looks = looks.with(history.record(rt));
     looks.with(report_promises()).begin(&cache, rt);
     pressure::watch(&cache)?;
     Ok(MountParts {

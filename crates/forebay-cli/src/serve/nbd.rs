@@ -8,6 +8,7 @@ use super::memory::{Plan, code_bytes, stores, stores_bytes, threads};
 use super::notices::Notices;
 use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, reporting, write_all};
+use crate::daemon::history::History;
 use crate::daemon::left::Left;
 use crate::daemon::looks::Looks;
 use crate::daemon::metrics::Beside;
@@ -69,7 +70,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         say(refused);
     }
     losses.name_stores(&cache);
+    let history = History::default();
     let looks = Looks::default().with(report_troubles(&cache));
+    let looks = looks.with(history.record(&rt));
     let looks = looks.with(report_promises()).with(losses.report_harm());
     looks
         .with(losses.end_if_fenced(ending.gate()))
@@ -91,6 +94,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         cache: cache.clone(),
         rt: rt.clone(),
         feed: feed.clone(),
+        history: history.clone(),
         served: uri.clone(),
         socket,
         beside: beside(&server, &losses),

@@ -1,7 +1,37 @@
-//! What watches a server from outside: the dashboard and the alerts.
+//! What watches a server from outside: the dashboard, the alerts, the status page.
 
 use super::*;
 use std::collections::BTreeSet;
+
+#[test]
+fn the_status_page_has_stores_and_causes_and_no_callers() {
+    let mut server = Controlled::start(&["--metrics", "localhost:0"]);
+    let address = server.served.metrics_address();
+    server.write("heavy.img", 4);
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let (status, page) = reply(&mut stream);
+    assert_eq!(status, 200);
+    assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
+    let (_, metrics) = server.get("/metrics");
+    let named = metrics.lines().find_map(|line| {
+        let labels = line.strip_prefix("forebay_bdi_info{")?;
+        Some(labels.split_once("name=\"")?.1.split_once('"')?.0)
+    });
+    let name = named.expect("a store has a name");
+    assert!(page.contains(&format!("<td>{name}</td>")), "{name}: {page}");
+    assert!(page.contains("Waiting now"), "{page}");
+    assert!(
+        !page.contains("(heavy.img)") && !page.contains("client "),
+        "{page}"
+    );
+    let elsewhere = ["http://", "https://", "<script", "src="];
+    let found = elsewhere.iter().find(|it| {
+        page.replace("http://www.w3.org/2000/svg", "")
+            .contains(**it)
+    });
+    assert_eq!(found, None);
+}
 
 /// Every name that begins with `forebay_` in `text`.
 fn metric_names(text: &str) -> BTreeSet<&str> {

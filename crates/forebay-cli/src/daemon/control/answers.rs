@@ -2,7 +2,9 @@
 
 use super::feed::{Feed, News};
 use super::request::{Request, Unserved};
+use crate::daemon::history::History;
 use crate::daemon::metrics::{self, Beside};
+use crate::daemon::page::page;
 use crate::daemon::say::say;
 use forebay::{BuildError, Cache, Changes};
 use forebay_base::Span;
@@ -21,6 +23,8 @@ pub(crate) struct Source {
     pub(crate) rt: Rt,
     /// The sink of the cache.
     pub(crate) feed: Arc<Feed>,
+    /// The last minutes, for the status page.
+    pub(crate) history: History,
     /// What is served, for people.
     pub(crate) served: String,
     /// The path of the control socket, absolute.
@@ -38,6 +42,7 @@ pub(super) struct Answer {
 
 const OK: &str = "200 OK";
 const JSON: &str = "application/json";
+const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -109,12 +114,23 @@ impl Source {
     pub(super) fn public_answer(&self, request: &Request) -> Answer {
         match (&*request.method, &*request.path) {
             ("GET", "/metrics") => self.metrics(),
-            ("GET", _) => Answer::text("404 Not Found", "try /metrics\n"),
+            ("GET", "/") => self.page(),
+            ("GET", _) => Answer::text("404 Not Found", "try / or /metrics\n"),
             ("POST", "/set") => {
                 let text = "knobs are set over the control socket only\n";
                 Answer::text("403 Forbidden", text)
             }
             _ => Answer::text("400 Bad Request", "only GET is served\n"),
+        }
+    }
+
+    fn page(&self) -> Answer {
+        let troubles = (self.beside)().troubles;
+        let page = page(&self.cache, &self.history, self.rt.now(), &troubles);
+        Answer {
+            status: OK,
+            kind: HTML,
+            body: page.into_bytes(),
         }
     }
 

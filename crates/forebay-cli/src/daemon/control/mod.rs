@@ -78,8 +78,9 @@ pub(crate) fn start_metrics(address: &Address, source: Source) -> Result<(), Com
     let bound = listener.local_addr().map_err(failed())?;
     answer("metrics", listener, source).map_err(failed())?;
     say(format_args!("metrics at http://{bound}/metrics"));
+    say(format_args!("status page at http://{bound}/"));
     if !bound.ip().is_loopback() {
-        say("everyone who can reach this address can read the metrics, without a password");
+        say("everyone who can reach this address can read both, without a password");
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::daemon::control::Feed;
 use crate::daemon::control::listener::Audience;
+use crate::daemon::history::History;
 use crate::daemon::metrics::Beside;
 use forebay::event::{Event, EventSink};
 use forebay::{Cache, Settings};
@@ -35,6 +36,7 @@ impl Bench {
                 cache: Cache::new(settings).expect("the settings are good"),
                 rt: Rt::real(),
                 feed: Arc::new(Feed::default()),
+                history: History::default(),
                 served: String::new(),
                 socket: PathBuf::new(),
                 beside: Box::new(Beside::default),
@@ -162,7 +164,7 @@ fn a_listener_that_reads_at_once_gets_a_part_in_each_turn() {
 }
 
 #[test]
-fn the_public_gets_metrics_and_nothing_else() {
+fn the_public_gets_metrics_and_the_status_page_and_nothing_else() {
     let mut bench = Bench::with_limit(UNREAD_LIMIT_BYTES);
     let mut answered = |request: &str| {
         let mut client = bench.client_of(Audience::Public);
@@ -176,7 +178,8 @@ fn the_public_gets_metrics_and_nothing_else() {
         answered("GET /metrics?x=1 HTTP/1.1\r\n\r\n"),
         "HTTP/1.1 200"
     );
-    for target in ["/", "/state", "/why", "/stalls", "/events"] {
+    assert_eq!(answered("GET / HTTP/1.1\r\n\r\n"), "HTTP/1.1 200");
+    for target in ["/x", "/state", "/why", "/stalls", "/events"] {
         let request = format!("GET {target} HTTP/1.1\r\n\r\n");
         assert_eq!(answered(&request), "HTTP/1.1 404", "{target}");
     }
