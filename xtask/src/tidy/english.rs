@@ -40,7 +40,7 @@ const PLACES: &[(&str, usize)] = &[
     ("docs/changes/", 0),
     ("docs/demos/", 0),
     ("docs/reference/", 4),
-    ("docs/man/", 40),
+    ("docs/man/", 6),
 ];
 
 /// The phrases of the pages that have more than they may.
