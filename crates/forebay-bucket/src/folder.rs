@@ -158,8 +158,7 @@ impl FolderBucket {
 impl Bucket for FolderBucket {
     fn ask(&self, call: &Call) -> Result<Reply, CallError> {
         if self.is_broken.load(Ordering::Acquire) {
-            let text =
-                "the folder could not make data durable; check its disk, and open the volume again";
+            let text = "the directory could not make data durable; check its disk, then reopen it";
             return Err(CallError::lasting(text, Failure::Device(5)));
         }
         let answered = match call {

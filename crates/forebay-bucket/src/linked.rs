@@ -95,7 +95,7 @@ impl ParentVolume {
             }
         }
         refused(format!(
-            "has no snapshot {snapshot} any more, which holds what both share"
+            "no longer has the snapshot {snapshot}, which holds the data of both"
         ))
     }
 }

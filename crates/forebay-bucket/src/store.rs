@@ -548,7 +548,7 @@ impl Core {
         }
         let who = self.volume.writer_of(number);
         say(format_args!(
-            "{}: {} has taken the volume over; nothing is written to it any more, and what was \
+            "{}: {} has taken the volume over; nothing more is written to it, and data that was \
              not {} before is not there",
             self.volume.client.name(),
             who.as_deref().unwrap_or("another writer"),

@@ -268,7 +268,7 @@ fn a_parent_that_has_not_what_a_clone_needs_is_named() {
     remove_snapshot(place.bucket("inner/base"), held, true).unwrap();
     let refused = place.read("inner/clone").unwrap_err();
     assert!(
-        refused.contains(&format!("has no snapshot {held} any more")),
+        refused.contains(&format!("no longer has the snapshot {held}")),
         "{refused}"
     );
     std::fs::remove_file(place.path("inner/clone/parent")).unwrap();

@@ -205,7 +205,7 @@ fn an_operator_tries_something_on_a_clone() {
     assert!(text.contains("s3://other/clone: "), "{text}");
 
     let text = done(&["flatten", &clone]);
-    assert!(text.contains("it shares nothing any more"), "{text}");
+    assert!(text.contains("it no longer shares anything"), "{text}");
     let text = refused(&["flatten", &clone], 1);
     assert!(text.contains("it is no clone"), "{text}");
     done(&["remove", &base]);

@@ -72,7 +72,7 @@ impl fmt::Debug for MountParts {
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// The source cannot be opened.
-    #[error("cannot open {}: {source}; name a folder that can be read", path.display())]
+    #[error("cannot open {}: {source}; name a directory that can be read", path.display())]
     Source {
         /// Its path.
         path: PathBuf,
@@ -132,11 +132,11 @@ pub enum MountError {
 
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::NotFound => "; name an existing folder, and look whether /dev/fuse is there",
-        io::ErrorKind::NotADirectory => "; name a folder",
+        io::ErrorKind::NotFound => "; name an existing directory, and check that /dev/fuse exists",
+        io::ErrorKind::NotADirectory => "; name a directory",
         io::ErrorKind::NotConnected => "; a mount there was killed: remove it with fusermount3 -u",
         io::ErrorKind::PermissionDenied => {
-            "; name a folder of your own, and for --allow-other put user_allow_other into \
+            "; name a directory of your own, and for --allow-other put user_allow_other into \
              /etc/fuse.conf"
         }
         _ => "",

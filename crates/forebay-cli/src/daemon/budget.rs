@@ -25,7 +25,7 @@ pub(crate) fn memory_range(text: &str) -> Result<MemoryRange, String> {
     let (floor_bytes, most_bytes) = (memory_size(floor)?, memory_size(most)?);
     if floor_bytes > most_bytes {
         return Err(format!(
-            "the floor {} is over the ceiling {}: write the smaller one first, as 256M..4G",
+            "the floor {} is over the ceiling {}: write the smaller one first, such as 256M..4G",
             show_bytes(floor_bytes),
             show_bytes(most_bytes),
         ));
@@ -45,7 +45,7 @@ fn memory_size(text: &str) -> Result<u64, String> {
         return Err(format!("the cache of a server needs at least {least}"));
     }
     if bytes > MOST_BYTES {
-        return Err("no machine has that much: write the size as 512M or 4G".into());
+        return Err("no machine has that much: write a size such as 512M or 4G".into());
     }
     Ok(bytes)
 }

@@ -220,7 +220,7 @@ fn advised(error: VolumeError) -> CommandError {
 /// What to do about an image that cannot be created.
 fn creating(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "; make its folder first",
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "; make its directory first",
         io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => {
             "; give a smaller --create, or a PATH on a file system that takes such files"
         }

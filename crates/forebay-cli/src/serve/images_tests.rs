@@ -97,7 +97,7 @@ fn advice_names_what_serve_has() {
     assert!(refused.ends_with(advice), "{refused}");
     assert!(!refused.contains("--dir"), "{refused}");
     let refused = refusal(&[&missing], Some(4096));
-    assert!(refused.ends_with("make its folder first"), "{refused}");
+    assert!(refused.ends_with("make its directory first"), "{refused}");
     let path = folder.path().join("disk.img");
     let refused = refusal(&[&path], Some(u64::MAX));
     assert!(refused.contains("give a smaller --create"), "{refused}");

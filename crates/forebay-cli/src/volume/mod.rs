@@ -435,7 +435,7 @@ fn change(
             let copied = flatten(bucket, *takes_over, &progress("copied")).map_err(failed)?;
             let bytes = show_bytes(copied.bytes);
             format!(
-                "{} objects with {bytes} were copied; it shares nothing any more\n",
+                "{} objects with {bytes} were copied; it no longer shares anything\n",
                 copied.objects
             )
         }

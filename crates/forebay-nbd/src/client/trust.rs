@@ -64,7 +64,7 @@ impl Trust {
                 | AlertDescription::AccessDenied),
             ) => format!(
                 "it does not accept this client ({alert:?}); put client-cert.pem and \
-                 client-key.pem that it accepts into the folder of tls-certificates=DIR"
+                 client-key.pem that it accepts into the directory of tls-certificates=DIR"
             ),
             error => format!("TLS failed: {error}"),
         }
@@ -81,7 +81,7 @@ impl Trust {
             // The latter if one that is known has the same name.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 "its certificate was signed by an authority that is not known here; put that \
-                 authority's ca-cert.pem into a folder and give it with tls-certificates=DIR"
+                 authority's ca-cert.pem into a directory and give it with tls-certificates=DIR"
                     .to_owned()
             }
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
@@ -113,7 +113,7 @@ fn system_authorities() -> Result<RootCertStore, TlsError> {
     let (added, _) = authorities.add_parsable_certificates(found.certs);
     if added == 0 {
         return Err(unusable(
-            "the system knows no authorities; give a folder with ca-cert.pem as \
+            "the system knows no authorities; give a directory with ca-cert.pem as \
              tls-certificates=DIR",
         ));
     }
