@@ -18,9 +18,6 @@ const HEAD: &str = "\
 <meta http-equiv=\"refresh\" content=\"5\">
 <link rel=\"icon\" href=\"data:,\">
 <style>
-/* Where there is little room, the newest part is shown first. */
-figure { overflow-x: auto; direction: rtl; }
-figure svg { min-width: 560px; direction: ltr; }
 meter { width: 9rem; height: 1rem; }
 </style>
 ";
@@ -176,17 +173,8 @@ fn charts(samples: &[Sample]) -> String {
         .collect();
     format!(
         "<h2>Last minutes</h2>\n<div class=\"gallery\">\n{}{}</div>\n",
-        figure(&level_chart(samples, &ago), &level_table(samples, &ago)),
-        figure(&rate_chart(&rates), &rate_table(&rates)),
-    )
-}
-
-/// A chart, and its numbers behind it.
-fn figure(chart: &Chart, table: &str) -> String {
-    let picture = chart.render();
-    format!(
-        "<div><figure>{picture}</figure>\n<details><summary>The same as a table</summary>\n\
-         {table}</details></div>\n"
+        level_chart(samples, &ago).figure(),
+        rate_chart(&rates).figure(),
     )
 }
 
@@ -213,18 +201,6 @@ fn level_chart(samples: &[Sample], ago: &dyn Fn(&Sample) -> f64) -> Chart {
     chart
 }
 
-fn level_table(samples: &[Sample], ago: &dyn Fn(&Sample) -> f64) -> String {
-    let row = |sample: &Sample| {
-        vec![
-            format!("{:.0}", ago(sample)),
-            format!("{:.1}", mib(sample.level_bytes)),
-            format!("{:.1}", mib(sample.limit_bytes)),
-        ]
-    };
-    let rows: Vec<_> = samples.iter().rev().map(row).collect();
-    table(&["Seconds ago", "Dirty, MiB", "Limit, MiB"], &rows, 0)
-}
-
 fn rate_chart(rates: &[Rates]) -> Chart {
     let mut chart = Chart::new("Rates", time_axis(), Axis::linear("MiB/s"));
     let mut add = |colour, name, of: fn(&Rates) -> f64| {
@@ -235,23 +211,6 @@ fn rate_chart(rates: &[Rates]) -> Chart {
     add(1, "written to stores", |it| it.written);
     add(2, "read from stores", |it| it.read);
     chart
-}
-
-fn rate_table(rates: &[Rates]) -> String {
-    let row = |it: &Rates| {
-        let numbers = [it.dirtied, it.written, it.read];
-        let numbers = numbers.map(|rate| format!("{rate:.1}"));
-        let ago = format!("{:.0}", it.ago_s);
-        [&[ago], &numbers[..]].concat()
-    };
-    let rows: Vec<_> = rates.iter().rev().map(row).collect();
-    let heads = [
-        "Seconds ago",
-        "Made dirty, MiB/s",
-        "Written, MiB/s",
-        "Read, MiB/s",
-    ];
-    table(&heads, &rows, 0)
 }
 
 /// A time for people.
