@@ -8,7 +8,7 @@ use crate::accounting::calls::Call;
 use crate::counters::Counter;
 use crate::error::AccessError;
 use crate::marks::Mark;
-use crate::memory::{FrameRequest, FreshFrame, FreshRun, NodePolicy, Search};
+use crate::memory::{FrameRequest, FreshFrame, FreshRun, NodePolicy, Search, Swap};
 use crate::parts::Reclaim;
 use crate::state::node::Node;
 use forebay_base::Span;
@@ -182,7 +182,8 @@ impl Reclaim {
     /// How long a caller waits for a frame: long while a store may still answer, short when only
     /// guards stand in the way.
     pub fn patience(&self) -> Span {
-        if self.dirty.global.pages() > 0 || self.memory.is_swap_put_off() {
+        let is_swap_put_off = || self.memory.swap.get().is_some_and(Swap::is_put_off);
+        if self.dirty.global.pages() > 0 || is_swap_put_off() {
             self.settings.answer_timeout
         } else {
             self.settings.held_timeout

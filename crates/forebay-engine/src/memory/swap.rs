@@ -37,6 +37,11 @@ pub(crate) struct Swap {
 }
 
 impl Swap {
+    /// Whether pages wait until swap is asked again.
+    pub(crate) fn is_put_off(&self) -> bool {
+        lock(&self.retry).is_put_off()
+    }
+
     /// Whether reclaim can free any anonymous page: because a slot is free, or because the page has
     /// one.
     fn has_room(&self) -> bool {
@@ -48,12 +53,6 @@ impl Swap {
 impl Memory {
     pub(crate) fn swap_has_room(&self) -> bool {
         self.swap.get().is_some_and(Swap::has_room)
-    }
-
-    /// Whether pages wait until swap is asked again.
-    pub(crate) fn is_swap_put_off(&self) -> bool {
-        let is_put_off = |swap: &Swap| lock(&swap.retry).is_put_off();
-        self.swap.get().is_some_and(is_put_off)
     }
 
     /// The content of an anonymous page is now in swap, or is about to be.
