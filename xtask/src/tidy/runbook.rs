@@ -161,7 +161,7 @@ fn explains_itself(code: &str) -> bool {
             mark.ends_with('=') || after.matches('(').count() > after.matches(')').count()
         })
     };
-    NO_MESSAGE.iter().any(|mark| is_open(mark))
+    NO_MESSAGE.iter().any(is_open)
 }
 
 /// A string as a reader sees it, with three dots for what is filled in.
