@@ -138,7 +138,7 @@ impl VolumeClient {
             record: map.number(),
         };
         if shared.record == 0 {
-            let what = "nobody has opened it for writing yet, so there is nothing to share".into();
+            let what = "it was never opened for writing, so there is nothing to share".into();
             return Err(VolumeFault::OutOfRange { what }.into());
         }
         let clone = map.manifest(manifest).cloned(shared);

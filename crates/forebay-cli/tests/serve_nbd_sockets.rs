@@ -9,9 +9,11 @@ mod lifetime;
 mod server;
 
 use rustix::fd::OwnedFd;
+use rustix::process::{Pid, Signal, kill_process};
 use server::Served;
 use std::fs::File;
-use std::net::{TcpListener, UdpSocket};
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -86,6 +88,32 @@ fn what_cannot_be_served_is_refused_by_name() {
     let pair = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap().into());
     let text = refusal(handed(&image, pair.into()));
     assert!(text.contains("2 sockets were handed over"), "{text}");
+}
+
+#[test]
+fn a_host_name_is_looked_up_and_an_unknown_one_refused_by_the_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = image(folder.path());
+    let call = |address: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        command
+            .args(["serve", "nbd", "--memory", "32M", "-p", address])
+            .arg(&image);
+        command
+    };
+    let text = refusal(call("no.such.host.invalid:1"));
+    assert!(text.contains("--listen: cannot look up no.such"), "{text}");
+    let mut server = call("localhost:0").stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let output = BufReader::new(server.stdout.take().unwrap()).read_line(&mut line);
+    output.unwrap();
+    let address = line.trim().strip_prefix("nbd://").expect("it is a URI");
+    let address: SocketAddr = address.parse().unwrap();
+    assert!(address.ip().is_loopback(), "{line}");
+    drop(TcpStream::connect(address).unwrap());
+    let pid = Pid::from_child(&server);
+    kill_process(pid, Signal::TERM).unwrap();
+    assert!(server.wait().unwrap().success());
 }
 
 #[test]

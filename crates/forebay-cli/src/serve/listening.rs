@@ -9,22 +9,17 @@ use listenfd::ListenFd;
 use std::io;
 use std::net::SocketAddr;
 
-/// Refuses an address that other machines can reach if clients need no TLS, and a host that is
-/// unknown.
+/// Refuses an address that other machines can reach if clients need no TLS. A host that cannot be
+/// looked up may be known later: that is no mistake of the call.
 pub(super) fn check(place: &ListenAddress) -> Result<(), CommandError> {
-    let refused = |error| CommandError::setting("nbd.listen", &error);
-    match place {
-        ListenAddress::Tcp(address) => {
-            for found in addresses(address).map_err(refused)? {
-                Listener::check_tcp(found)
-                    .map_err(not_listening)
-                    .map_err(refused)?;
-            }
-            Ok(())
-        }
-        ListenAddress::Tls(address, _) => addresses(address).map(drop).map_err(refused),
-        ListenAddress::Unix(_) | ListenAddress::Given(_) => Ok(()),
+    let ListenAddress::Tcp(address) = place else {
+        return Ok(());
+    };
+    for found in addresses(address)? {
+        let refused = |error| CommandError::setting("nbd.listen", &not_listening(error));
+        Listener::check_tcp(found).map_err(refused)?;
     }
+    Ok(())
 }
 
 /// Listens.
@@ -37,7 +32,8 @@ pub(super) fn listen(place: &ListenAddress) -> Result<Listener, CommandError> {
             at_first(address, |found| Listener::tls(found, credentials.clone()))
         }
         ListenAddress::Given(files) => {
-            given(files.as_ref().map(credentials).transpose()?)?.map_err(not_listening)
+            let listener = given(files.as_ref().map(credentials).transpose()?)?;
+            listener.map_err(|error| CommandError::Served(error.to_string()))
         }
     }
 }

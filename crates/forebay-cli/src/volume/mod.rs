@@ -547,7 +547,7 @@ fn show(info: &VolumeInfo) -> String {
         PageFormat::Encrypted => line(format_args!("encrypted with AES-256-GCM")),
     }
     match (map.epoch(), map.is_open()) {
-        (0, _) => line(format_args!("nobody has written it yet")),
+        (0, _) => line(format_args!("it was never written")),
         (epoch, true) => line(format_args!(
             "open for writing by {} (epoch {epoch}, record {})",
             map.who(),
