@@ -147,7 +147,7 @@ impl fmt::Display for AdviceReason {
 /// # use forebay_engine as forebay;
 /// # use forebay::{Cache, Settings};
 /// let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
-/// assert!(cache.why(None).to_string().starts_with("nobody has waited"));
+/// assert!(cache.why(None).to_string().starts_with("no caller has waited"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,7 +179,7 @@ impl Why {
     /// # use forebay::{Cache, Settings};
     /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
     /// let text = cache.why(None).text(|advice| format!("{:?}", advice.changes));
-    /// assert!(text.starts_with("nobody has waited"));
+    /// assert!(text.starts_with("no caller has waited"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn text(&self, command: impl Fn(&Advice) -> String) -> String {
@@ -187,8 +187,8 @@ impl Why {
         let troubles = self.troubles.iter().flat_map(StoreTrouble::lines);
         let troubles: String = troubles.map(|line| line + "\n").collect();
         if self.lines.is_empty() {
-            let nobody = format!("nobody has waited in the last {window}\n");
-            return troubles + &nobody + &self.elastic_text();
+            let none = format!("no caller has waited in the last {window}\n");
+            return troubles + &none + &self.elastic_text();
         }
         let (count, waited) = (self.lines.len(), Seconds(self.waited));
         let callers = if count == 1 { "caller" } else { "callers" };
@@ -268,7 +268,7 @@ impl WhyLine {
             return Ok(());
         }
         let rate = show_bytes(u64::try_from(per_s).unwrap_or(u64::MAX));
-        writeln!(f, "   it made {} dirty, {rate} a second", show_bytes(bytes))
+        writeln!(f, "   it made {} dirty, {rate} per second", show_bytes(bytes))
     }
 
     fn fmt_store(&self, f: &mut fmt::Formatter<'_>, bdi: usize) -> fmt::Result {
@@ -282,7 +282,7 @@ impl WhyLine {
             return Ok(());
         }
         let rate = |pages| show_bytes(byte_of(pages));
-        write!(f, "   store {bdi} takes {} a second", rate(now))?;
+        write!(f, "   store {bdi} takes {} per second", rate(now))?;
         if self.verdict.first == Suspect::Store {
             write!(f, ", and took {} a minute ago", rate(before))?;
         }

@@ -37,7 +37,7 @@ fn a_store_without_room_is_named_until_everything_is_written() {
         named.expect("it is its own");
         let file = bench.open(0);
         write_pages(&file, 0..100).await.expect("memory takes it");
-        assert!(why(&bench).starts_with("nobody has waited"));
+        assert!(why(&bench).starts_with("no caller has waited"));
         faults.inject(fails(IoKind::Write, Failure::NoSpace));
         assert_eq!(sync_failure(file.sync().await), Some(Failure::NoSpace));
         bench.rt.sleep(Span::from_secs(20)).await;
