@@ -268,7 +268,11 @@ impl WhyLine {
             return Ok(());
         }
         let rate = show_bytes(u64::try_from(per_s).unwrap_or(u64::MAX));
-        writeln!(f, "   it made {} dirty, {rate} per second", show_bytes(bytes))
+        writeln!(
+            f,
+            "   it made {} dirty, {rate} per second",
+            show_bytes(bytes)
+        )
     }
 
     fn fmt_store(&self, f: &mut fmt::Formatter<'_>, bdi: usize) -> fmt::Result {
