@@ -26,7 +26,7 @@ const PAPER: [(&str, &str); 12] = [
 impl Chart {
     /// The picture as the content of a file, with its style and its paper inside.
     pub fn standalone(&self) -> String {
-        sheet(std::slice::from_ref(self))
+        dressed(&self.render())
     }
 }
 
@@ -40,17 +40,25 @@ pub fn sheet(charts: &[Chart]) -> String {
         height += own_height;
     }
     let title = charts.first().map_or("", |chart| &chart.title);
-    let title = escape(title);
-    let mut sheet = format!(
+    dressed(&format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH_PX} {height:.0}\" \
-         role=\"img\" aria-label=\"{title}\" style=\"font: 12px sans-serif\">\n<style>\n\
-         {STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>\n\
-         {pictures}</svg>\n"
-    );
+         role=\"img\" aria-label=\"{}\">\n{pictures}</svg>\n",
+        escape(title)
+    ))
+}
+
+/// A rendered picture with its style and its paper.
+fn dressed(svg: &str) -> String {
+    let (open, rest) = svg
+        .split_once('>')
+        .expect("a rendered chart begins with its element");
+    let paper = "<rect width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>";
+    let mut picture =
+        format!("{open} style=\"font: 12px sans-serif\">\n<style>\n{STYLE}</style>\n{paper}{rest}");
     for (name, colour) in PAPER {
-        sheet = sheet.replace(&format!("var(--{name})"), colour);
+        picture = picture.replace(&format!("var(--{name})"), colour);
     }
-    sheet
+    picture
 }
 
 #[cfg(test)]
