@@ -9,12 +9,12 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
 const puppeteer = createRequire(import.meta.url)("puppeteer-core");
-const [demo, lab, forebay] = process.argv.slice(2);
+const [demo, lab, forebay] = process.argv.slice(2).map((program) => resolve(program));
 const folder = mkdtempSync(join(tmpdir(), "forebay-pages-"));
 const scenario = new URL("../scenarios/rate-halves.toml", import.meta.url).pathname;
 
