@@ -33,6 +33,19 @@ pub fn parse_time(text: &str) -> Result<Span, String> {
     us.map(Span::from_micros).ok_or_else(|| ALLOWED.to_owned())
 }
 
+/// The same, but a number alone counts `unit`, as it did before times had one grammar.
+///
+/// # Errors
+/// What a time looks like.
+pub fn parse_time_or_count(text: &str, unit: Span) -> Result<Span, String> {
+    let Ok(count) = text.parse::<u64>() else {
+        return parse_time(text);
+    };
+    let us = count.checked_mul(unit.as_micros());
+    let us = us.filter(|&us| us <= LONGEST_US);
+    us.map(Span::from_micros).ok_or_else(|| ALLOWED.to_owned())
+}
+
 /// The same time as [`parse_time`] reads it.
 pub fn show_time(time: Span) -> String {
     match time.as_micros() {

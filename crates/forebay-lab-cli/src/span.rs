@@ -1,19 +1,14 @@
 //! How long a campaign lasts.
 
 use forebay_base::Span;
-use forebay_control::time::parse_time;
+use forebay_control::time::parse_time_or_count;
 
 /// A week.
 const LONGEST: Span = Span::from_secs(7 * 24 * 3_600);
 
-/// Reads a time. A number alone is minutes, as it was before times had one grammar.
+/// Reads a time. A number alone is minutes.
 pub(crate) fn campaign_time(text: &str) -> Result<Span, String> {
-    let minutes = text
-        .parse()
-        .ok()
-        .filter(|&it| it <= LONGEST.as_millis() / 60_000);
-    let minutes = minutes.map(|minutes: u64| Span::from_secs(60 * minutes));
-    let time = minutes.or_else(|| parse_time(text).ok());
+    let time = parse_time_or_count(text, Span::from_secs(60)).ok();
     let time = time.filter(|&time| time <= LONGEST);
     time.ok_or_else(|| "write a time up to 168h, such as 30s, 20min or 8h".to_owned())
 }

@@ -4,7 +4,7 @@
 //! a limit.
 
 use forebay_base::Span;
-use forebay_control::time::parse_time;
+use forebay_control::time::parse_time_or_count;
 
 /// So long that nothing times out before the user ends the server.
 const FOR_EVER: Span = Span::from_secs(10 * 365 * 24 * 3_600);
@@ -16,15 +16,9 @@ pub(crate) fn answer_timeout(typed: Option<Span>) -> Span {
     typed.unwrap_or(FOR_EVER)
 }
 
-/// Reads a limit: a time. A number alone is seconds, as it was before times had one grammar.
+/// Reads a limit: a time. A number alone is seconds.
 pub(crate) fn answer_time(text: &str) -> Result<Span, String> {
-    let seconds = text
-        .parse()
-        .ok()
-        .filter(|&it| it <= LONGEST.as_millis() / 1_000);
-    let time = seconds
-        .map(Span::from_secs)
-        .or_else(|| parse_time(text).ok());
+    let time = parse_time_or_count(text, Span::from_secs(1)).ok();
     let time = time.filter(|time| (SHORTEST..=LONGEST).contains(time));
     time.ok_or_else(|| "write a time from 1s to 24h, such as 30s or 5min".to_owned())
 }
