@@ -39,12 +39,18 @@ pub(super) struct Rates {
 pub(crate) struct History(Arc<Mutex<VecDeque<Sample>>>);
 
 impl History {
-    /// Takes a sample at each look.
-    pub(crate) fn record(&self, rt: &Rt) -> impl FnMut(&Statistics) -> bool + use<> {
+    /// Takes a sample at each look, if there is an address at which the page `is_served`.
+    pub(crate) fn record(
+        &self,
+        rt: &Rt,
+        is_served: bool,
+    ) -> impl FnMut(&Statistics) -> bool + use<> {
         let (history, rt) = (self.clone(), rt.clone());
         move |statistics| {
-            history.record_at(statistics, rt.now());
-            true
+            if is_served {
+                history.record_at(statistics, rt.now());
+            }
+            is_served
         }
     }
 

@@ -114,7 +114,7 @@ fn parts_of(
     let named = cache.name_store(store.key(), &arguments.source.display().to_string());
     named.expect("the store is of this cache");
     let looks = Looks::default().with(report_troubles(&cache));
-    let looks = looks.with(history.record(rt));
+    let looks = looks.with(history.record(rt, arguments.flags.metrics.is_some()));
     looks.with(report_promises()).begin(&cache, rt);
     pressure::watch(&cache)?;
     Ok(MountParts {

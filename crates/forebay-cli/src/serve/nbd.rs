@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     losses.name_stores(&cache);
     let history = History::default();
     let looks = Looks::default().with(report_troubles(&cache));
-    let looks = looks.with(history.record(&rt));
+    let looks = looks.with(history.record(&rt, arguments.flags.metrics.is_some()));
     let looks = looks.with(report_promises()).with(losses.report_harm());
     looks
         .with(losses.end_if_fenced(ending.gate()))
