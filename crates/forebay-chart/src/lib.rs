@@ -25,7 +25,7 @@ pub use envelope::{Bucket, envelope};
 pub use layer::{Bar, Layer, Shape};
 pub use page::{document, escape};
 pub use standalone::sheet;
-pub use table::table;
+pub use table::{table, table_of_markup};
 
 use frame::{Frame, Ranges};
 use layer::{draw, legend};

@@ -10,16 +10,23 @@ const ROWS: usize = 20;
 
 /// A table of texts under a head of texts; the first `left` columns are words.
 pub fn table(head: &[String], rows: &[Vec<String>], left: usize) -> String {
-    let cell = |(column, text): (usize, &String), tag: &str| {
+    let escaped = |text: &String| escape(text).into_owned();
+    let head: Vec<String> = head.iter().map(escaped).collect();
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(escaped).collect())
+        .collect();
+    table_of_markup(&head, &rows, left)
+}
+
+/// The same with cells that are markup already.
+pub fn table_of_markup(head: &[String], rows: &[Vec<String>], left: usize) -> String {
+    let cell = |(column, markup): (usize, &String), tag: &str| {
         let class = if column < left { "" } else { " class=\"n\"" };
-        format!("<{tag}{class}>{}</{tag}>", escape(text))
+        format!("<{tag}{class}>{markup}</{tag}>")
     };
-    let line = |texts: &[String], tag: &str| {
-        let cells: String = texts
-            .iter()
-            .enumerate()
-            .map(|each| cell(each, tag))
-            .collect();
+    let line = |row: &[String], tag: &str| {
+        let cells: String = row.iter().enumerate().map(|each| cell(each, tag)).collect();
         format!("<tr>{cells}</tr>\n")
     };
     let body: String = rows.iter().map(|row| line(row, "td")).collect();

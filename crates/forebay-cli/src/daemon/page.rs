@@ -10,7 +10,7 @@ use forebay::why::OpenWait;
 use forebay::{Cache, Statistics};
 use forebay_base::units::{byte_of, show_bytes};
 use forebay_base::{Instant, Span};
-use forebay_chart::{Axis, Chart, Layer, Shape, document, escape};
+use forebay_chart::{Axis, Chart, Layer, Shape, document, escape, table_of_markup};
 use std::collections::BTreeMap;
 
 /// In the head: a reload, and no request for an icon.
@@ -62,23 +62,10 @@ fn list_of(troubles: &[String], statistics: &Statistics, names: &[String]) -> St
     all.iter().map(line).collect()
 }
 
-/// A table with a heading: cells that are text, and numbers from the column `numbers` on.
-fn table(heads: &[&str], rows: &[Vec<String>], numbers: usize) -> String {
-    let class = |at: usize| if at < numbers { "" } else { " class=\"n\"" };
-    let cells = |tag: &str, texts: &mut dyn Iterator<Item = String>| -> String {
-        let cell = |(at, text)| format!("<{tag}{}>{text}</{tag}>", class(at));
-        format!(
-            "<tr>{}</tr>\n",
-            texts.enumerate().map(cell).collect::<String>()
-        )
-    };
-    let head = cells(
-        "th",
-        &mut heads.iter().map(|text| escape(text).into_owned()),
-    );
-    let rows = rows.iter().map(|row| cells("td", &mut row.iter().cloned()));
-    let rows: String = rows.collect();
-    format!("<div class=\"wide\"><table>\n{head}{rows}</table></div>\n")
+/// A table whose cells are markup, with numbers from the column `numbers` on.
+fn table(head: &[&str], rows: &[Vec<String>], numbers: usize) -> String {
+    let head: Vec<String> = head.iter().map(|text| (*text).to_owned()).collect();
+    table_of_markup(&head, rows, numbers)
 }
 
 fn stores(statistics: &Statistics, names: &[String]) -> String {
