@@ -25,7 +25,8 @@ export PATH=$scratch/bin:$PATH:$target/tools/bin
 # What pages build with cargo is kept for the next run, and away from the workspace.
 export CARGO_TARGET_DIR=$target/guides
 page_seconds=600
-passed=0 failed=0 ignored=0
+# shellcheck source=tests/checks.bash
+. "$repository/tests/checks.bash"
 
 end_page() {
   local mount
@@ -137,8 +138,4 @@ if [ "$#" -eq 0 ]; then
 fi
 for page in "$@"; do run_page "$page"; done
 
-result=ok
-if [ "$failed" -gt 0 ]; then result=FAILED; fi
-printf '\ntest result: %s. %d passed; %d failed; %d ignored; 0 measured; 0 filtered out\n' \
-  "$result" "$passed" "$failed" "$ignored"
-[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+conclude && [ "$passed" -gt 0 ]

@@ -8,11 +8,11 @@ program=$(realpath -- "$1")
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 folder=$(mktemp -d)
 trap 'rm -rf -- "$folder"' EXIT
-passed=0
-failed=0
+# shellcheck source=tests/checks.bash
+. tests/checks.bash
 
-# check NAME COMMAND...: runs a check and counts it.
-check() {
+# expect NAME COMMAND...: the command has to succeed.
+expect() {
   local name=$1
   shift
   if "$@"; then
@@ -88,12 +88,12 @@ for unit in contrib/*.service contrib/*.socket; do
   copy_unit "${unit#contrib/}"
 done
 for unit in contrib/*.service contrib/*.socket; do
-  check "${unit#contrib/} is a unit" verify "${unit#contrib/}"
+  expect "${unit#contrib/} is a unit" verify "${unit#contrib/}"
 done
-check "mistakes are found" finds_mistakes
-check "forebay-nbd@.service calls the program" accepts forebay-nbd@.service '--memory 64M'
-check "forebay-mount@.service calls the program" accepts forebay-mount@.service '--memory 64M --allow-other'
-check "a missing image is made" makes_image
+expect "mistakes are found" finds_mistakes
+expect "forebay-nbd@.service calls the program" accepts forebay-nbd@.service '--memory 64M'
+expect "forebay-mount@.service calls the program" accepts forebay-mount@.service '--memory 64M --allow-other'
+expect "a missing image is made" makes_image
 # groff has nothing to say about a manual.
 is_manual() {
   local told
@@ -105,15 +105,14 @@ is_manual() {
 }
 if command -v groff >/dev/null; then
   for page in docs/man/*.1; do
-    check "$page" is_manual "$page"
+    expect "$page" is_manual "$page"
   done
 else
-  echo "groff is missing; its check of the manuals is left out"
+  ignore manuals "groff is missing"
 fi
 if command -v promtool >/dev/null; then
-  check "alerts" promtool check rules contrib/prometheus/alerts.yml
+  expect "alerts" promtool check rules contrib/prometheus/alerts.yml
 else
-  echo "promtool is missing; its check of the alerts is left out"
+  ignore alerts "promtool is missing"
 fi
-echo "test result: $([ "$failed" -eq 0 ] && echo ok || echo FAILED). $passed passed; $failed failed; 0 ignored"
-[ "$failed" -eq 0 ]
+conclude
