@@ -40,8 +40,8 @@ use tick::{Assignment, Kind, Record, flood};
 const DISK_BYTES_PER_S: u64 = 30_000_000;
 /// Memory of the cache.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// The share of memory that may be dirty: the default of the kernel and of Forebay.
-const DIRTY_PERCENT: u64 = 20;
+/// What may be dirty of it: a fifth, the default of the kernel and of Forebay.
+const DIRTY_BYTES: u64 = MEMORY_BYTES / 100 * 20;
 
 /// The first argument of a contender's process. The process runs the calling program again.
 pub const CONTENDER_COMMAND: &str = "demo-contender";
@@ -90,8 +90,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), DemoError> {
         show_bytes(MEMORY_BYTES),
         flood_s(arguments)
     ));
-    let dirty_bytes = MEMORY_BYTES / 100 * DIRTY_PERCENT;
-    let kernel_disk = KernelDisk::create(&scratch, FILE_BYTES, DISK_BYTES_PER_S, dirty_bytes);
+    let kernel_disk = KernelDisk::create(&scratch, FILE_BYTES, DISK_BYTES_PER_S, DIRTY_BYTES);
     let mut contenders = start_all(arguments, &interrupts, &scratch, kernel_disk.as_ref().ok())?;
     if let Err(reason) = &kernel_disk {
         screen.say(&format!("the kernel's page cache takes no part: {reason}"));
@@ -146,7 +145,7 @@ fn start_all(
             kind,
             path,
             memory_bytes: MEMORY_BYTES,
-            dirty_bytes: MEMORY_BYTES / 100 * DIRTY_PERCENT,
+            dirty_bytes: DIRTY_BYTES,
             disk_bytes_per_s: DISK_BYTES_PER_S,
             seconds: arguments.seconds,
         };
