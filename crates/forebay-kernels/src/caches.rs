@@ -18,7 +18,7 @@ use forebay_rt::Work;
 use std::sync::Arc;
 
 impl Older<'_> {
-    /// Asks every cache beside the pages by the older rules. The pages that went with closed files
+    /// Asks every non-page cache by the older rules. The pages that went with closed files
     /// count as reclaimed.
     pub(crate) async fn past_shrink_caches(
         &self,

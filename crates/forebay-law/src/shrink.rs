@@ -1,4 +1,4 @@
-//! How many objects a cache beside the pages has to give back.
+//! How many objects a non-page cache has to give back.
 //!
 //! # Question
 //!

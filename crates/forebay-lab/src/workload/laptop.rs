@@ -11,7 +11,7 @@ use forebay_base::{Prng, Span};
 
 pub(super) const LAPTOP: Workload = Workload {
     name: "laptop",
-    summary: "W8: fs-mark, simple-wb, mmap-strm on a stick beside a user who starts programs",
+    summary: "W8: fs-mark, simple-wb, mmap-strm on a stick, next to a user who starts programs",
     knobs: &[
         knob(
             "test",

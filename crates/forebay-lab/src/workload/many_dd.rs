@@ -1,4 +1,4 @@
-//! W7, many dd's on one device, and one rsync beside them.
+//! W7, many dd's on one device, and one rsync next to them.
 
 use super::endless::{EndlessWriter, Pattern};
 use super::knobs::knob;
@@ -12,10 +12,10 @@ use forebay_base::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) const MANY_DD: Workload = Workload {
     name: "many-dd",
-    summary: "W7: endless writers on one device, killed at the end; one rsync beside them",
+    summary: "W7: endless writers on one device, killed at the end; one rsync next to them",
     knobs: &[
         knob("writers", "100", "dd's, all started at once"),
-        knob("rsync", "0", "1 for an rsync beside them"),
+        knob("rsync", "0", "1 for an rsync next to them"),
         knob("seconds", "600", "simulated run time"),
         knob(
             "settle_seconds",

@@ -9,7 +9,7 @@ use forebay_base::units::pages_for;
 
 pub(super) const MMAP_STRM: Workload = Workload {
     name: "mmap-strm",
-    summary: "W3: write faults on mappings of ten times the memory, then beside anonymous memory",
+    summary: "W3: write faults on mappings of ten times the memory, then with anonymous memory",
     knobs: &[
         knob(
             "processes",

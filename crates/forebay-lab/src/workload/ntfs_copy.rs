@@ -44,7 +44,7 @@ pub(super) const NTFS_COPY: Workload = Workload {
         knob(
             "own_cache",
             "0",
-            "1 if the file's own pages stay in memory too, beside those of the device",
+            "1 if the file's own pages stay in memory too, in addition to those of the device",
         ),
         knob(
             "requests_per_metadata",

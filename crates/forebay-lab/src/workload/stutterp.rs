@@ -16,7 +16,7 @@ use forebay_base::{PAGE_BYTES, Prng, Span};
 
 pub(super) const STUTTERP: Workload = Workload {
     name: "stutterp",
-    summary: "W4: how long a mapping takes beside 4 to 64 writers and hogs of 120% of the memory",
+    summary: "W4: how long a mapping takes next to 4 to 64 writers and hogs of 120% of the memory",
     knobs: &[
         knob(
             "workers",

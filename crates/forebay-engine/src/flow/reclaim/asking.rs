@@ -1,4 +1,4 @@
-//! How a cache beside the pages is asked: in batches. What could not be asked stays owed.
+//! How a non-page cache is asked: in batches. What could not be asked stays owed.
 
 use crate::counters::Counter;
 use crate::marks::Mark;

@@ -6,7 +6,7 @@ use crate::parts::Reclaim;
 use forebay_law::shrink::{ShrinkInputs, demand};
 
 impl Reclaim {
-    /// Asks every cache beside the pages for its part, after a pass of this priority.
+    /// Asks every non-page cache for its part, after a pass of this priority.
     pub fn shrink_caches(&self, priority: u32) {
         let by_priority = |asked: &Asked| {
             demand(&ShrinkInputs {

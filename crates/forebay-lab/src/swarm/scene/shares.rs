@@ -5,8 +5,8 @@
 //! counts for no store, for another one, or twice, and a share that is not asked for. It does not
 //! find a law that is wrong.
 //!
-//! The law's periods stop when everything has aged out, and start again at the next write. So they
-//! depend on when the law was asked, if nobody had to ask it for longer than a period. After such
+//! The law's periods stop when everything has aged out, and start again at the next write. After a
+//! rest of more than a period, when they stopped depends on when the law was last asked. After such
 //! a rest the oracle no longer judges.
 
 use super::super::verdict::{Oracle, Violation};
